@@ -1,6 +1,7 @@
 import { hash } from "node:crypto";
 import { firstWhere } from "../format/bytes.ts";
 import { CorruptObjectError } from "../store/errors.ts";
+import { type Bitmap, hasBit, setBit } from "./bitmap.ts";
 
 // All hashes of ids in ascending order, 32 bits each, then the ordinals in the same order, 16 bits each.
 const hashBytes = 4;
@@ -94,7 +95,7 @@ export const filterBytes = (ids: number): number => Math.ceil(ids / 2) * 4;
  * A Bloom filter over the ids of a segment. It holds every id of the segment, and takes one in 1,700 others for one.
  */
 export class IdFilter {
-  readonly #words: Uint32Array;
+  readonly #words: Bitmap;
   readonly #bits: number;
 
   constructor(stored: Buffer) {
@@ -103,18 +104,13 @@ export class IdFilter {
     this.#bits = ids * bitsPerId;
     for (let index = 0; index < ids; index += 1) {
       const hash = hashAt(stored, index);
-      for (let probe = 0; probe < probes; probe += 1) {
-        const bit = this.#bitOf(hash, probe);
-        this.#words[bit >>> 5]! |= 1 << (bit & 31);
-      }
+      for (let probe = 0; probe < probes; probe += 1) setBit(this.#words, this.#bitOf(hash, probe));
     }
   }
 
   mayHold(hash: number): boolean {
-    for (let probe = 0; probe < probes; probe += 1) {
-      const bit = this.#bitOf(hash, probe);
-      if (((this.#words[bit >>> 5]! >>> (bit & 31)) & 1) === 0) return false;
-    }
+    for (let probe = 0; probe < probes; probe += 1)
+      if (!hasBit(this.#words, this.#bitOf(hash, probe))) return false;
     return true;
   }
 

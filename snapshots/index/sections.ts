@@ -40,14 +40,14 @@ export function encodeSections(
 }
 
 /**
- * Also returns the table of sections, and the bytes from the first one on. Throws CorruptObjectError, and FormatError for
+ * Also returns the table of sections, the bytes from the first one on, and views of sections in these. Throws CorruptObjectError, and FormatError for
  * an unknown version of the format.
  */
 export function openSections<Bytes extends Uint8Array>(
   key: string,
   stored: Bytes,
   magic: string,
-): { header: JsonValue; sections: SectionTable; body: Bytes } {
+): { header: JsonValue; sections: SectionTable; body: Bytes; section: Sections<Bytes> } {
   const headerStart = magic.length + 8;
   if (stored.length < headerStart || textOf(stored.subarray(0, magic.length)) !== magic) {
     throw new CorruptObjectError(key, `it does not begin with ${JSON.stringify(magic.trim())}`);
@@ -62,11 +62,9 @@ export function openSections<Bytes extends Uint8Array>(
   if (versionIn(value) !== formatVersion) throw unknownVersion(key, versionIn(value));
   const header = new JsonValue(key, value);
   const places = header.member("sections").members();
-  return {
-    header,
-    sections: Object.fromEntries(places.map(([name, place]) => [name, place.pair()])),
-    body: stored.subarray(headerEnd + padding(headerEnd)) as Bytes,
-  };
+  const sections: SectionTable = Object.fromEntries(places.map(([name, place]) => [name, place.pair()]));
+  const body = stored.subarray(headerEnd + padding(headerEnd)) as Bytes;
+  return { header, sections, body, section: sectionViews(key, sections, body) };
 }
 
 /** Throws CorruptObjectError when the section is missing, cut off, or not of the expected size. */

@@ -94,10 +94,7 @@ export function encodeSegment(
   return Buffer.from(object.buffer);
 }
 
-function openSegment(key: string, stored: Buffer) {
-  const { sections, body } = openSections(key, stored, magic);
-  return { sections, body, section: sectionViews(key, sections, body) };
-}
+const openSegment = (key: string, stored: Buffer) => openSections(key, stored, magic);
 
 /** The canonical header, as it is stored. */
 export const readIndexHeader = (key: string, stored: Buffer): Buffer => readSections(key, stored)("index");

@@ -145,7 +145,7 @@ FROM counted${daysBack > 0 ? ` WHERE resolved_at < ${end}` : ""}`;
 const categoryOf = `${textList(words.categories.flatMap(([name, weight]) => Array(weight).fill(name)))}
   [1 + below(n, 'category', 100)]`;
 
-const dayText = `concat(pick(n, 'month', ${textList(words.months)}), ' ', 1 + below(n, 'day', 28))`;
+const dayText = `concat(monthname(make_date(2000, 1 + below(n, 'month', 12), 1)), ' ', 1 + below(n, 'day', 28))`;
 
 const questionOf = `replace(replace(replace(replace(pick(n, 'template', ${textList(words.templates)}),
   '{s}', pick(n, 'subject', ${textList(words.subjects)})),

@@ -65,21 +65,6 @@ export const templates: readonly string[] = [
   "How does {s} against {t} end on {d}?",
 ];
 
-export const months: readonly string[] = [
-  "January",
-  "February",
-  "March",
-  "April",
-  "May",
-  "June",
-  "July",
-  "August",
-  "September",
-  "October",
-  "November",
-  "December",
-];
-
 /** Most frequent first. */
 export const commonOutcomes: readonly string[] = ["No", "Yes", "Over", "Under", "Up", "Down"];
 

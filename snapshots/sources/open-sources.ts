@@ -4,7 +4,7 @@ import type { DuckDBInstance } from "@duckdb/node-api";
 import { Fault } from "../../schemas/errors.ts";
 import type { SourceFileRef } from "../../schemas/store/stored-objects.ts";
 import { clockTolerance } from "../store/log/commits.ts";
-import { marketsTable, protocolScoresTable, type SourceTable } from "./contract/source-tables.ts";
+import { marketsTable, protocolScoresTable } from "./contract/source-tables.ts";
 import { limitMemory, openSession, scalar, selectFromAll, withConnection } from "./duckdb/duckdb.ts";
 import { digestKind, readCutPoints, readKeys, readMarkets } from "./duckdb/markets.ts";
 import {
@@ -62,7 +62,7 @@ export async function openSources(folder: SourceFolder, options: SourcesOptions)
   const { unfetched = new Map() } = folder;
   await using opened = new AsyncDisposableStack();
   opened.defer(async () => folder.close?.());
-  const listed = await inTurn(tablesOf(options), (table) => listSource(folder, table));
+  const listed = await inTurn(tablesOf(folder, options), listSource);
   const instance = await openSourceSession(listed, options, opened);
   const rowDigests = await withConnection(instance, digestKind);
   const files = listed.flatMap((source) => source.files);
@@ -76,9 +76,12 @@ export async function openSources(folder: SourceFolder, options: SourcesOptions)
   )) as Pair;
   const memoryWarnings = await limitMemory(instance, files.filter(isRead), options);
   const elsewhere = [...unchanged.values(), ...unfetched.values()].some(({ rows }) => rows > 0);
-  const [marketCount = 0] = await inTurn([markets, scores], (source) =>
-    pinned ? countRows(source) : checkRows(source, source === markets && elsewhere),
-  );
+  const [marketCount = 0] = await inTurn([markets, scores], async (source) => {
+    if (pinned) return countRows(source);
+    const rows = await countSomeRows(source, source === markets && elsewhere);
+    await refuseDuplicates(source);
+    return rows;
+  });
   const marketsFiles = filesOfMarkets(markets, hashed, unchanged);
   const ends = opened.move();
   return {
@@ -122,7 +125,7 @@ export async function inspectSources(
   await using opened = new AsyncDisposableStack();
   opened.defer(async () => folder.close?.());
   const refusals = new RefusalList();
-  const listed = await inTurn(tablesOf(options), (table) => listSource(folder, table), refusals);
+  const listed = await inTurn(tablesOf(folder, options), listSource, refusals);
   const instance = await openSourceSession(listed, options, opened);
   const sources = await inTurn(listed, (source) => groupSource(instance, source, source.files), refusals);
   const files = sources.flatMap((source) => source.files);
@@ -165,15 +168,16 @@ async function inTurn<From, To>(
   return results;
 }
 
-function tablesOf({ now }: SourcesOptions): SourceTable[] {
+function tablesOf(folder: SourceFolder, { now }: SourcesOptions): Pick<ListedSource, "folder" | "table">[] {
   const latest = new Date(now.getTime() + clockTolerance);
-  return [marketsTable(latest), protocolScoresTable(latest)];
+  return [marketsTable(latest), protocolScoresTable(latest)].map((table) => ({ folder, table }));
 }
 
 /** Throws SourceRefusal when the source has no files. */
-async function listSource(folder: SourceFolder, table: SourceTable): Promise<ListedSource> {
-  return { folder, table, ...(await listSourceFiles(folder, table.name)) };
-}
+const listSource = async (source: Pick<ListedSource, "folder" | "table">): Promise<ListedSource> => ({
+  ...source,
+  ...(await listSourceFiles(source.folder, source.table.name)),
+});
 
 /** Opens a DuckDB that can read only these files. `opened` closes it. */
 async function openSourceSession(
@@ -264,28 +268,22 @@ async function groupSource(
   return { ...listed, groups, instance };
 }
 
-/**
- * Counts the rows in the files that are read. Throws SourceRefusal when there are none, here or `elsewhere`, or when
- * two share a key.
- */
-async function checkRows(source: OpenSource, elsewhere: boolean): Promise<number> {
-  const rows = elsewhere ? await countRows(source) : await countSomeRows(source);
-  await refuseDuplicates(source);
-  return rows;
-}
-
-/** Counts the rows in the files that are read. Throws SourceRefusal when there are none. */
-async function countSomeRows(source: OpenSource): Promise<number> {
+/** Counts the rows in the files that are read. Throws SourceRefusal when there are none, here or `elsewhere`. */
+async function countSomeRows(source: OpenSource, elsewhere = false): Promise<number> {
   const { files, table } = source;
   const rows = await countRows(source);
-  if (rows > 0) return rows;
+  if (rows > 0 || elsewhere) return rows;
   throw new SourceRefusal([{ file: nameOfAll(files, table.name), rule: "has no rows" }]);
 }
 
 async function inspectRows(source: OpenSource, refusals: RefusalList): Promise<void> {
-  for (const refuse of [countSomeRows, refuseBrokenRows, refuseDuplicates]) {
+  for (const look of [
+    () => countSomeRows(source),
+    () => refuseBrokenRows(source),
+    () => refuseDuplicates(source),
+  ]) {
     try {
-      await readSource<unknown>(source, () => refuse(source));
+      await readSource<unknown>(source, look);
     } catch (error) {
       if (!(error instanceof SourceRefusal)) throw error;
       refusals.addFrom(error);

@@ -70,10 +70,10 @@ export async function mirrorSources(
     await fetchAll(missing, async (file, signal) => {
       const path = join(directory, file.name);
       await download(client, s3, file, { path, signal, received });
-      await unlessCode("EEXIST", link(path, join(objects, cacheName(file))));
+      await unlessCode("EEXIST", link(path, join(objects, file.fingerprint)));
     });
-    refuseDifferences(fingerprints(listed), fingerprints((await listRemote(storage)).files));
-    await prune(objects, new Set(listed.map(cacheName)));
+    refuseDifferences(listed, (await listRemote(storage)).files);
+    await prune(objects, new Set(listed.map(({ fingerprint }) => fingerprint)));
     return { path: directory, passed, listed: digests, unfetched, downloaded, close };
   } catch (error) {
     await close();
@@ -98,7 +98,8 @@ async function listRemote(storage: Storage): Promise<{ files: RemoteFile[]; pass
       for await (const { key: name, bytes, tag } of storage.list(prefix)) {
         if (!names.add(name)) continue;
         if (!tag) throw new StorageError(`${storage.location}: ${name} is listed without an ETag`);
-        files.push({ name, bytes, tag });
+        // Covers name and size too, because ETags alone may collide.
+        files.push({ name, bytes, tag, fingerprint: sha256(JSON.stringify([name, bytes, tag])) });
       }
     }
     await refusals.gather(() => names.judge(storage.location, () => topNames(storage)));
@@ -137,11 +138,6 @@ function refuseUnusableNames(names: readonly string[]): void {
   refusals.throwIfAny();
 }
 
-/** Covers name and size too, because ETags alone may collide. */
-function cacheName({ name, bytes, tag }: RemoteFile): string {
-  return sha256(JSON.stringify([name, bytes, tag]));
-}
-
 /** Identifies the content of a file as far as a listing can. */
 function listingDigest(location: string, { name, bytes, tag }: RemoteFile): string {
   return sha256(JSON.stringify([location, name, bytes, tag]));
@@ -156,7 +152,7 @@ async function linkCached(
   const missing: RemoteFile[] = [];
   for (const file of files) {
     const path = join(directory, file.name);
-    const cached = join(objects, cacheName(file));
+    const cached = join(objects, file.fingerprint);
     await mkdir(dirname(path), { recursive: true });
     const linked = await unlessCode("ENOENT", link(cached, path));
     if (linked && (await stat(path)).size === file.bytes) continue;
@@ -187,9 +183,6 @@ async function fetchAll(
   }
 }
 
-const fingerprints = (files: readonly RemoteFile[]) =>
-  new Map(files.map((file) => [file.name, cacheName(file)]));
-
 async function prune(objects: string, wanted: ReadonlySet<string>): Promise<void> {
   for (const name of await readdir(objects)) {
     if (!wanted.has(name)) await rm(join(objects, name), { force: true });
@@ -214,6 +207,8 @@ interface RemoteFile {
   bytes: number;
   /** The ETag without quotes. */
   tag: string;
+  /** The name of its content in the cache. */
+  fingerprint: string;
 }
 
 interface Target {

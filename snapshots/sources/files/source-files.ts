@@ -116,12 +116,8 @@ export async function refuseChanges(
   name: SourceTable["name"],
   before: readonly SourceFile[],
 ): Promise<void> {
-  const { files } = await listSourceFiles(folder, name);
-  refuseDifferences(fingerprints(before), fingerprints(files));
+  refuseDifferences(before, (await listSourceFiles(folder, name)).files);
 }
-
-const fingerprints = (files: readonly SourceFile[]) =>
-  new Map(files.map(({ name, fingerprint }) => [name, fingerprint]));
 
 async function fingerprint({ path: root, listed }: SourceFolder, path: string): Promise<string | undefined> {
   const info = await statOf(root, path);
@@ -149,21 +145,17 @@ export function namesOnlyChanges({ refusals }: SourceRefusal): boolean {
   return refusals.every(({ rule }) => rule === changedRule || rule === addedRule);
 }
 
-/**
- * Compares two listings of files, given as fingerprints by name. Throws SourceRefusal naming the files that were
- * changed, removed or added in between.
- */
-export function refuseDifferences(
-  before: ReadonlyMap<string, string>,
-  after: ReadonlyMap<string, string>,
-): void {
+type Fingerprinted = Pick<SourceFile, "name" | "fingerprint">;
+
+/** Throws SourceRefusal naming the files that were changed, removed or added between two listings. */
+export function refuseDifferences(before: readonly Fingerprinted[], after: readonly Fingerprinted[]): void {
   const refusals = new RefusalList();
-  for (const [file, fingerprint] of before) {
-    if (after.get(file) !== fingerprint) refusals.add({ file, rule: changedRule });
-  }
-  for (const file of after.keys()) {
-    if (!before.has(file)) refusals.add({ file, rule: addedRule });
-  }
+  const [old, found] = [before, after].map(
+    (files) => new Map(files.map((file) => [file.name, file.fingerprint])),
+  );
+  for (const { name, fingerprint } of before)
+    if (found!.get(name) !== fingerprint) refusals.add({ file: name, rule: changedRule });
+  for (const { name } of after) if (!old!.has(name)) refusals.add({ file: name, rule: addedRule });
   refusals.throwIfAny();
 }
 
