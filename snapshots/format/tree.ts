@@ -1,5 +1,5 @@
 import { hash } from "node:crypto";
-import { hashBytes, joined, leftSize, treesOf } from "./hash-trees.ts";
+import { hashBytes, joined, treesOf } from "./hash-trees.ts";
 import {
   besideFirst,
   besideLeaf,
@@ -31,19 +31,14 @@ export const { leafHash, nodeHash, treeHead, headFrom, rootOf } = treesOf<Digest
 
 /** From the bottom up (RFC 6962, 2.1.1). */
 export function auditPath(hashes: readonly Digest[], index: number): Digest[] {
-  if (hashes.length <= 1) return [];
-  const split = leftSize(hashes.length);
-  const [left, right] = [hashes.slice(0, split), hashes.slice(split)];
-  return index < split
-    ? [...auditPath(left, index), treeHead(right)]
-    : [...auditPath(right, index - split), treeHead(left)];
+  return pathInLevels(treeLevels(hashes), index, hashes.length);
 }
 
 /**
  * All hashes of the tree one after the other, level by level from the leaves up. A hash without a neighbour rises as it
  * is.
  */
-export function treeLevels(hashes: readonly Digest[]): Uint8Array {
+export function treeLevels(hashes: readonly Digest[]): Buffer {
   const all = [...hashes];
   for (let level = hashes; level.length > 1; ) {
     const below = level;
@@ -53,16 +48,12 @@ export function treeLevels(hashes: readonly Digest[]): Uint8Array {
     });
     all.push(...level);
   }
-  const bytes = new Uint8Array(all.length * hashBytes);
-  all.forEach((hash, place) => {
-    bytes.set(hash, place * hashBytes);
-  });
-  return bytes;
+  return Buffer.concat(all);
 }
 
-/** Gives what auditPath computes, out of the levels of a tree of `size` leaves. */
-export function pathInLevels(levels: Uint8Array, index: number, size: number): Uint8Array[] {
-  const path: Uint8Array[] = [];
+/** An audit path out of the levels of a tree of `size` leaves. */
+export function pathInLevels(levels: Buffer, index: number, size: number): Digest[] {
+  const path: Digest[] = [];
   for (let start = 0; size > 1; [start, index, size] = [start + size, index >> 1, Math.ceil(size / 2)]) {
     const at = (start + (index ^ 1)) * hashBytes;
     if ((index ^ 1) < size) path.push(levels.subarray(at, at + hashBytes));
@@ -182,17 +173,4 @@ export async function consistencyFromTiles(
   size: number,
 ): Promise<Digest[]> {
   return headsOf(readTile, size, besideFirst(first, size, true));
-}
-
-/** The hashes of the leaves at these places of a log. */
-export async function leavesFromTiles(
-  readTile: ReadTile,
-  places: readonly number[],
-  size: number,
-): Promise<Digest[]> {
-  return headsOf(
-    readTile,
-    size,
-    places.map((start) => ({ start, count: 1 })),
-  );
 }

@@ -6,10 +6,12 @@ import { type AnyErrorCode, Fault, isFault } from "../../schemas/errors.ts";
 export abstract class ObjectError extends Error {
   abstract readonly code: AnyErrorCode;
   readonly key: string;
+  readonly reason: string;
 
   constructor(key: string, reason: string, options?: ErrorOptions) {
     super(`${key}: ${reason}`, options);
     this.key = key;
+    this.reason = reason;
   }
 }
 

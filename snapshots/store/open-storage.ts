@@ -1,21 +1,16 @@
 import { resolve } from "node:path";
 import { Fault } from "../../schemas/errors.ts";
 import { directoryStorage } from "./backends/directory.ts";
-import { cachedOnDisk } from "./backends/disk-cache.ts";
+import { cachedOnDisk, type DiskCacheOptions } from "./backends/disk-cache.ts";
 import type { S3Environment, S3Limits } from "./backends/s3.ts";
 import { unless } from "./errors.ts";
 import { layout } from "./layout.ts";
 import { parseS3Location, type Storage, StorageError } from "./storage.ts";
 
-/**
- * The folder in which a process keeps objects of a remote store, relative to `base`. Without `cacheDir` nothing is
- * kept.
- */
-export interface CacheFolder {
+/** Where a process keeps objects of a remote store, relative to `base`. Without `cacheDir` nothing is kept. */
+export interface CacheFolder extends Pick<DiskCacheOptions, "warn"> {
   cacheDir?: string | undefined;
-  /** The most bytes of all files in it. */
   cacheDiskBytes: number;
-  warn: (line: string) => void;
 }
 
 /**

@@ -21,21 +21,12 @@ import {
   subjectOf,
 } from "./notes/signed-note.ts";
 
-/** A record of the store is not signed by a trusted key. The message begins with the record's key in the store. */
-export class UntrustedError extends Error {
+/** A record of the store is not signed by a trusted key. */
+export class UntrustedError extends CorruptObjectError {
   override readonly name = "UntrustedError";
-  readonly key: string;
-  readonly reason: string;
-
-  constructor(key: string, reason: string) {
-    super(`${key}: ${reason}`);
-    this.key = key;
-    this.reason = reason;
-  }
 }
 
-/** What a record of the store carries besides its content. */
-type Sealed = Pick<Checked, "digest" | "note">;
+type Signed = Pick<Checked, "digest" | "note">;
 
 /** Whose records are believed. Whoever can write to the store, but has none of the private keys, can make none. */
 export class Trust {
@@ -76,22 +67,22 @@ export class Trust {
     return this.#refusalOfRecord(layout.checked, subjectOf.checked(run), run);
   }
 
-  /** Why the record of an export is not trusted; undefined when it is. */
+  /** Of the record of an export. */
   refusalOfExport(record: ExportRecord): UntrustedError | undefined {
     return this.#refusalOfRecord(layout.exportRecord(record.snapshotId), subjectOf.export(record), record);
   }
 
-  /** Why the record of a change as Parquet files is not trusted; undefined when it is. */
+  /** Of the record of a change as Parquet files. */
   refusalOfChanges(record: ChangeFiles): UntrustedError | undefined {
     return this.#refusalOfRecord(layout.exportedChanges(record.changes), subjectOf.changes(record), record);
   }
 
-  /** Why the plan or a part of a run is not trusted, by its key in the store; undefined when it is. */
-  refusalOfPart(key: string, record: Sealed): UntrustedError | undefined {
+  /** Of the plan or a part of a run, by its key in the store. */
+  refusalOfPart(key: string, record: Signed): UntrustedError | undefined {
     return this.#refusalOfRecord(key, subjectOf.run(key), record);
   }
 
-  #refusalOfRecord(key: string, subject: string, { digest, note }: Sealed): UntrustedError | undefined {
+  #refusalOfRecord(key: string, subject: string, { digest, note }: Signed): UntrustedError | undefined {
     return this.#refusal(key, note, (name) => recordText(name, subject, digest));
   }
 
@@ -196,14 +187,12 @@ export async function newestTrustedFrom(
 }
 
 /** A commit, or why it cannot be believed; undefined when there is none. */
-export function judge(
+export async function judge(
   storage: Storage,
   trust: Trust,
   number: number,
-): Promise<Commit | UntrustedError | CorruptObjectError | undefined> {
-  const judged = async () => {
-    const commit = await readCommit(storage, number);
-    return (commit && trust.refusalOfCommit(commit)) ?? commit;
-  };
-  return unless(CorruptObjectError, judged, (error) => error);
+): Promise<Commit | CorruptObjectError | undefined> {
+  const read = () => readCommit(storage, number);
+  const found = await unless(CorruptObjectError, read, (error) => error);
+  return found instanceof Error ? found : ((found && trust.refusalOfCommit(found)) ?? found);
 }

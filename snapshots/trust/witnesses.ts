@@ -13,29 +13,38 @@ import { tilesIn } from "../store/log/tiles.ts";
 import type { Storage } from "../store/storage.ts";
 import { checkSignature, timeOf } from "./notes/signed-note.ts";
 
+// The client of c2sp.org/tlog-witness: a witness that has seen nothing else of a log cosigns its checkpoint.
+
 /**
  * The witnesses of a publisher's policy during one run. Nobody who failed once in it is asked, or waited for, again.
  */
 export class Witnesses {
   readonly policy: Policy;
+  readonly #deadlineMs: number;
   readonly #failed = new Map<Witness, Answer>();
 
-  constructor(policy: Policy) {
+  constructor(policy: Policy, deadlineMs = 10_000) {
     this.policy = policy;
+    this.#deadlineMs = deadlineMs;
   }
 
-  /** Asks those given, at once. */
-  async ask(among: readonly Witness[], submission: Submission): Promise<Answer[]> {
-    const asked = among.filter((witness) => !this.#failed.has(witness));
-    const answers = await askWitnesses(asked, submission);
-    for (const answer of answers)
-      if ("fault" in answer && !answer.otherTree && answer.size === undefined)
-        this.#failed.set(answer.witness, answer);
-    return among.map((each) => this.#failed.get(each) ?? answers.find(({ witness }) => witness === each)!);
+  /** Asks those given, all at once. Throws nothing that a witness is to blame for; `consistency` may. */
+  ask(among: readonly Witness[], submission: Submission): Promise<Answer[]> {
+    return Promise.all(among.map((witness) => this.#failed.get(witness) ?? this.#ask(witness, submission)));
+  }
+
+  async #ask(witness: Witness, submission: Submission): Promise<Answer> {
+    try {
+      return { witness, ...(await ask(witness, submission, this.#deadlineMs)) };
+    } catch (error) {
+      if (!(error instanceof Refusal)) throw error;
+      const { message: fault, more } = error;
+      const answer = { witness, fault, ...more };
+      if (!more.otherTree && more.size === undefined) this.#failed.set(witness, answer);
+      return answer;
+    }
   }
 }
-
-// The client of c2sp.org/tlog-witness: a witness that has seen nothing else of a log cosigns its checkpoint.
 
 /** A signed checkpoint to be cosigned. */
 export interface Submission {
@@ -71,27 +80,6 @@ class Refusal extends Error {
     super(message);
     this.more = more;
   }
-}
-
-/**
- * Asks all witnesses at once, each within ten seconds. Throws nothing that a witness is to blame for; `consistency`
- * may.
- */
-export function askWitnesses(
-  witnesses: readonly Witness[],
-  submission: Submission,
-  deadlineMs = 10_000,
-): Promise<Answer[]> {
-  return Promise.all(
-    witnesses.map(async (witness) => {
-      try {
-        return { witness, ...(await ask(witness, submission, deadlineMs)) };
-      } catch (error) {
-        if (!(error instanceof Refusal)) throw error;
-        return { witness, fault: error.message, ...error.more };
-      }
-    }),
-  );
 }
 
 async function ask(

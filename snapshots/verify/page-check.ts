@@ -36,7 +36,7 @@ export interface AskedPage {
 type JudgedPage = { rows: Outline[] } | { key: string; reason: string };
 
 export function judgePage(asked: AskedPage): JudgedPage {
-  const faultOf = ({ key, message }: CorruptObjectError) => ({ key, reason: message.slice(key.length + 2) });
+  const faultOf = ({ key, reason }: CorruptObjectError) => ({ key, reason });
   return unlessSync(CorruptObjectError, () => ({ rows: checkPage(asked) }), faultOf);
 }
 

@@ -111,32 +111,29 @@ export async function checkExports(
         await part.attempt(() => checkFile(part, file));
       }
     });
-  await checkAll(layout.exportedChanges.prefix, (key) => readChangesRecord(storage, key, trust));
-  await checkAll(layout.exportRecord.prefix, (key) => readRecord(storage, key, log, trust));
+  await checkAll(layout.exportedChanges.prefix, async (key) => {
+    const record = await readChanges(storage, hashIn(key));
+    if (!record) throw new MissingObjectError(key);
+    const refusal = trust?.refusalOfChanges(record);
+    if (refusal) throw refusal;
+    return record;
+  });
+  await checkAll(layout.exportRecord.prefix, async (key) => {
+    const record = await readExport(storage, hashIn(key));
+    if (!record) throw new MissingObjectError(key);
+    const refusal = trust?.refusalOfExport(record);
+    if (refusal) throw refusal;
+    await requireCommitOf(storage, key, record, log);
+    return record;
+  });
 }
 
-async function readChangesRecord(
+async function requireCommitOf(
   storage: Storage,
   key: string,
-  trust: Trust | undefined,
-): Promise<ChangeFiles> {
-  const record = await readChanges(storage, hashIn(key));
-  if (!record) throw new MissingObjectError(key);
-  const refusal = trust?.refusalOfChanges(record);
-  if (refusal) throw new CorruptObjectError(key, refusal.reason);
-  return record;
-}
-
-async function readRecord(
-  storage: Storage,
-  key: string,
+  record: ExportRecord,
   { commits, last }: Pick<CheckedLog, "commits" | "last">,
-  trust: Trust | undefined,
-): Promise<ExportRecord> {
-  const record = await readExport(storage, hashIn(key));
-  if (!record) throw new MissingObjectError(key);
-  const refusal = trust?.refusalOfExport(record);
-  if (refusal) throw new CorruptObjectError(key, refusal.reason);
+): Promise<void> {
   const later = () => unless(CorruptObjectError, () => readCommit(storage, record.commit));
   const commit = record.commit > last ? await later() : commits.get(record.commit);
   const rows = record.files.reduce((sum, file) => sum + file.rows, 0);
@@ -148,7 +145,6 @@ async function readRecord(
       commit.entry.counts.markets === rows
     : record.commit < (commits.keys().next().value ?? Number.POSITIVE_INFINITY);
   if (!agrees) throw new CorruptObjectError(key, "it disagrees with its commit");
-  return record;
 }
 
 async function checkFile(check: StoreCheck, file: ParquetFile): Promise<void> {

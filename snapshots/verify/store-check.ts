@@ -137,7 +137,7 @@ export class StoreCheck {
       if (!(error instanceof ObjectError)) throw error;
       const encoded = error instanceof UnknownEncodingError;
       if (error instanceof FormatError && !encoded) this.foreign ??= error;
-      const fault = { key: error.key, reason: error.message.slice(error.key.length + 2) + remedy };
+      const fault = { key: error.key, reason: error.reason + remedy };
       this.hidesPages ||= encoded && error.key.startsWith(layout.segment.prefix);
       tell(encoded ? this.unchecked : this.faults, [fault]);
       this.count(error.key, 0);

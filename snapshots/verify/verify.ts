@@ -133,7 +133,7 @@ async function checkRun(check: StoreCheck, trust: Trust | undefined, last: numbe
   const parse = (bytes: Buffer) => {
     const run = unseal(layout.checked, bytes, Checked);
     const refusal = trust?.refusalOfChecked(run);
-    if (refusal) throw new CorruptObjectError(refusal.key, refusal.reason);
+    if (refusal) throw refusal;
     return run;
   };
   const run = await check.attemptRecord(layout.checked, parse, publishAgain);

@@ -13,7 +13,7 @@ import { readCommit } from "../../store/log/commits.ts";
 import { readRecord, seal } from "../../store/objects.ts";
 import { probeConditionalWrites } from "../../store/open-storage.ts";
 import type { Storage } from "../../store/storage.ts";
-import { refuseUntrustedRun, type Signing, trustOf } from "../../trust/log/believe.ts";
+import { type Signing, trustOf } from "../../trust/log/believe.ts";
 import { signRecord, subjectOf } from "../../trust/notes/signed-note.ts";
 import { UntrustedError } from "../../trust/trust.ts";
 import { beginRun, type PublishOptions } from "../publish.ts";
@@ -248,8 +248,11 @@ async function readTrusted<Name extends unknown[], T extends { digest: string; n
   const refusal = needsKey
     ? new UntrustedError(key, "it is signed, and SIGNING_KEY is not set")
     : trustOf(signing)?.refusalOfPart(key, record);
-  if (refusal) throw refuseUntrustedRun(storage.location, refusal);
-  return record;
+  if (!refusal) return record;
+  const wayOut = "Give SIGNING_KEY to the plan, all parts and the join of a run, and plan another";
+  throw new Fault("UNTRUSTED_PREDECESSOR", `${storage.location}: ${refusal.message}. ${wayOut}`, {
+    cause: refusal,
+  });
 }
 
 /**

@@ -11,6 +11,7 @@ import { readBytes } from "./directory.ts";
 
 export interface DiskCacheOptions {
   directory: string;
+  /** Of all files in it. */
   maxBytes: number;
   /** Called once, when the folder cannot be used or is full. */
   warn: (line: string) => void;
@@ -71,9 +72,7 @@ export function cachedOnDisk(storage: Storage, options: DiskCacheOptions): Stora
 }
 
 class DiskCache {
-  readonly #directory: string;
-  readonly #maxBytes: number;
-  readonly #warn: (line: string) => void;
+  readonly #options: DiskCacheOptions;
   readonly #waiting: { hash: string; bytes: Buffer }[] = [];
   #waitingBytes = 0;
   #writing = false;
@@ -81,36 +80,25 @@ class DiskCache {
   #sinceSweep = Number.POSITIVE_INFINITY;
   #told = false;
 
-  constructor({ directory, maxBytes, warn }: DiskCacheOptions) {
-    this.#directory = directory;
-    this.#maxBytes = maxBytes;
-    this.#warn = warn;
+  constructor(options: DiskCacheOptions) {
+    this.#options = options;
   }
 
   /** Undefined where no object of at most `maxBytes` is kept. Never throws. */
   async read(hash: string, maxBytes: number): Promise<Buffer | undefined> {
-    const path = this.#pathOf(hash);
-    try {
-      const bytes = await this.#readFile(path, maxBytes);
-      if (bytes === undefined || sha256(bytes) === hash) return bytes;
-      await rm(path, { force: true });
-    } catch (error) {
-      this.#tell(error);
-    }
+    const bytes = await this.#unlessFailed(() => this.#readFile(hash, maxBytes));
+    if (bytes === undefined || sha256(bytes) === hash) return bytes;
+    await this.#unlessFailed(() => rm(this.#pathOf(hash), { force: true }));
     return undefined;
   }
 
   /** Nobody has checked these bytes. Undefined where they are not kept. Never throws. */
   async readPart(hash: string, range: ByteRange): Promise<Buffer | undefined> {
-    try {
-      return await this.#readFile(this.#pathOf(hash), Number.POSITIVE_INFINITY, range);
-    } catch (error) {
-      this.#tell(error);
-      return undefined;
-    }
+    return this.#unlessFailed(() => this.#readFile(hash, Number.POSITIVE_INFINITY, range));
   }
 
-  async #readFile(path: string, maxBytes: number, part?: ByteRange): Promise<Buffer | undefined> {
+  async #readFile(hash: string, maxBytes: number, part?: ByteRange): Promise<Buffer | undefined> {
+    const path = this.#pathOf(hash);
     const file = await ifPresent(openFile(path, "r"));
     if (file === undefined) return undefined;
     try {
@@ -128,7 +116,7 @@ class DiskCache {
 
   /** Keeps an object in the background, unless it has another hash or too much waits already. */
   keep(hash: string, bytes: Buffer): void {
-    if (bytes.length > this.#maxBytes * largestShare) return;
+    if (bytes.length > this.#options.maxBytes * largestShare) return;
     if (this.#waitingBytes + bytes.length > maxWaitingBytes) return;
     this.#waiting.push({ hash, bytes });
     this.#waitingBytes += bytes.length;
@@ -139,7 +127,7 @@ class DiskCache {
     this.#writing = true;
     for (let next = this.#waiting.shift(); next; next = this.#waiting.shift()) {
       const { hash, bytes } = next;
-      await this.#writeOne(hash, bytes).catch((error) => this.#tell(error));
+      await this.#unlessFailed(() => this.#writeOne(hash, bytes));
       this.#waitingBytes -= bytes.length;
     }
     this.#writing = false;
@@ -165,7 +153,7 @@ class DiskCache {
   /** Counts bytes that will be written, and first deletes other files where they need the room. */
   async #makeRoom(bytes: number): Promise<void> {
     this.#sinceSweep += bytes;
-    if (this.#sinceSweep <= this.#maxBytes * shareBeforeSweep) return;
+    if (this.#sinceSweep <= this.#options.maxBytes * shareBeforeSweep) return;
     await this.#sweep();
     this.#sinceSweep = bytes;
   }
@@ -174,10 +162,10 @@ class DiskCache {
   async #sweep(): Promise<void> {
     const files = await this.#files();
     let total = files.reduce((sum, { bytes }) => sum + bytes, 0);
-    if (total <= this.#maxBytes * shareLeft) return;
+    if (total <= this.#options.maxBytes * shareLeft) return;
     files.sort((a, b) => a.usedAt - b.usedAt);
     for (const { path, bytes } of files) {
-      if (total <= this.#maxBytes * shareLeft) return;
+      if (total <= this.#options.maxBytes * shareLeft) return;
       await rm(path, { force: true });
       total -= bytes;
     }
@@ -186,11 +174,11 @@ class DiskCache {
   /** Leaves anything else in the folder alone, and removes temporary files of killed processes. */
   async #files(): Promise<{ path: string; bytes: number; usedAt: number }[]> {
     const files: { path: string; bytes: number; usedAt: number }[] = [];
-    for (const folder of (await ifPresent(readdir(this.#directory))) ?? []) {
+    for (const folder of (await ifPresent(readdir(this.#options.directory))) ?? []) {
       if (!/^[0-9a-f]{2}$/.test(folder)) continue;
-      const names = (await ifPresent(readdir(join(this.#directory, folder)))) ?? [];
+      const names = (await ifPresent(readdir(join(this.#options.directory, folder)))) ?? [];
       const look = async (name: string) => {
-        const path = join(this.#directory, folder, name);
+        const path = join(this.#options.directory, folder, name);
         const info = await ifPresent(stat(path));
         if (!info) return;
         const isNew = name.endsWith(".new");
@@ -203,15 +191,20 @@ class DiskCache {
   }
 
   #pathOf(hash: string): string {
-    return join(this.#directory, hash.slice(0, 2), hash);
+    return join(this.#options.directory, hash.slice(0, 2), hash);
   }
 
-  #tell(error: unknown): void {
-    if (this.#told) return;
-    this.#told = true;
-    this.#warn(
-      `${this.#directory}: objects are read from the store instead of this cache: ${messageOf(error)}`,
-    );
+  /** Undefined when the folder fails, which is told once. */
+  async #unlessFailed<T>(work: () => Promise<T>): Promise<T | undefined> {
+    try {
+      return await work();
+    } catch (error) {
+      const { directory, warn } = this.#options;
+      if (!this.#told)
+        warn(`${directory}: objects are read from the store instead of this cache: ${messageOf(error)}`);
+      this.#told = true;
+      return undefined;
+    }
   }
 }
 

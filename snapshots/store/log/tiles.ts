@@ -13,8 +13,8 @@ import {
 import {
   type Entries,
   headsFromTiles,
+  headsOf,
   leafHash,
-  leavesFromTiles,
   type TreeHead,
   tileEncoder,
   treeHead,
@@ -124,12 +124,11 @@ export async function leavesOf(
   newest: Commit,
   entries: Entries,
 ): Promise<Buffer[] | undefined> {
-  const gone = [...entries.keys()].filter((place) => !entries[place]);
+  const gone = [...entries.keys()].filter((place) => !entries[place]).map((start) => ({ start, count: 1 }));
   const tiles = tilesUpTo(storage, newest);
-  const hashes = await unless(TileError, () => leavesFromTiles(tiles, gone, newest.entry.commit));
+  const hashes = (await unless(TileError, () => headsOf(tiles, newest.entry.commit, gone)))?.values();
   if (!hashes) return undefined;
-  const byPlace = new Map(gone.map((place, n) => [place, hashes[n]!]));
-  const leaves = entries.map((entry, place) => (entry ? leafHash(entry) : byPlace.get(place)!));
+  const leaves = entries.map((entry) => (entry ? leafHash(entry) : hashes.next().value!));
   return treeHead(leaves.slice(0, -1)).toString("hex") === newest.tree ? leaves : undefined;
 }
 

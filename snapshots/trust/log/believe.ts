@@ -7,7 +7,7 @@ import { layout } from "../../store/layout.ts";
 import { newestCommit, readChecked, readCommit, type SignCommit } from "../../store/log/commits.ts";
 import { LogTree, lastBundle, readEntries } from "../../store/log/tiles.ts";
 import { listedOnce, type Storage } from "../../store/storage.ts";
-import type { SigningKey } from "../notes/note-keys.ts";
+import type { SigningKeys } from "../notes/note-keys.ts";
 import { type NotedCheckpoint, signCheckpoint, signEntry } from "../notes/signed-note.ts";
 import { Trust, type UntrustedError } from "../trust.ts";
 import { submissionOf, type Witnesses } from "../witnesses.ts";
@@ -17,11 +17,8 @@ import { type CheckpointFile, type StoredCheckpoint, storedCheckpoint } from "./
 // it, delete by it or judge it recalls what is known of the log, then finds the newest commit, and then believes it.
 
 /** How a run signs, and on whose commits it builds: on any, unless there is a key. */
-export interface Signing {
-  key?: SigningKey | undefined;
-  /** A key of ML-DSA-44 of the same name, with which the run cosigns its checkpoints. */
-  cosigner?: SigningKey | undefined;
-  /** Whom the run asks to cosign them. */
+export interface Signing extends SigningKeys {
+  /** Whom the run asks to cosign its checkpoints. */
   witnesses?: Witnesses | undefined;
   /** The newest checkpoint that this publisher signed, outside the store. */
   memory?: CheckpointFile | undefined;
@@ -271,14 +268,6 @@ export function refuseUntrusted(
     "had before. Where it had none, others can write to this store: take that right from them, delete " +
     `${key}, and run again`;
   return new Fault("UNTRUSTED_PREDECESSOR", `${location}: ${message}. ${wayOut}`, { cause: refusal });
-}
-
-/** The error of a run that finds a plan or a part of it in the store that it does not believe. */
-export function refuseUntrustedRun(location: string, refusal: Error): Fault {
-  const wayOut = "Give SIGNING_KEY to the plan, all parts and the join of a run, and plan another";
-  return new Fault("UNTRUSTED_PREDECESSOR", `${location}: ${refusal.message}. ${wayOut}`, {
-    cause: refusal,
-  });
 }
 
 /** Whether a run has a key that has not signed a commit. */

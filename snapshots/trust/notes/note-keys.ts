@@ -122,14 +122,15 @@ export async function readTrustedKeys(path: string): Promise<VerifierKey[]> {
   throw keyFileError(`${path} holds no key; a line of it is the content of a .pub file`);
 }
 
+/** What a publisher signs with. */
 export interface SigningKeys {
-  key: SigningKey;
-  /** A key of ML-DSA-44 of the same name, with which it cosigns its own checkpoints. */
-  cosigner?: SigningKey;
+  key?: SigningKey | undefined;
+  /** A key of ML-DSA-44 of the same name, which cosigns checkpoints. */
+  cosigner?: SigningKey | undefined;
 }
 
 /** Reads the file of a private key of Ed25519, and maybe one of ML-DSA-44 in a second line. */
-export async function readSigningKeys(path: string): Promise<SigningKeys> {
+export async function readSigningKeys(path: string): Promise<SigningKeys & { key: SigningKey }> {
   const lines = await linesOf(path);
   if (lines.length === 0) throw keyFileError(`${path} holds no key`);
   const keys: { ed25519?: SigningKey; "ml-dsa-44"?: SigningKey } = {};

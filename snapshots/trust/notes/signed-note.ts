@@ -17,7 +17,7 @@ import { CorruptObjectError, unless, unlessSync } from "../../store/errors.ts";
 import { entryOf } from "../../store/log/tiles.ts";
 import type { Signature } from "../../store/objects.ts";
 import type { Storage } from "../../store/storage.ts";
-import { publicKeyOf, type SigningKey } from "./note-keys.ts";
+import { publicKeyOf, type SigningKey, type SigningKeys } from "./note-keys.ts";
 
 /** A note of which at least one signature was checked. */
 interface OpenedNote {
@@ -140,14 +140,8 @@ export function checkpointText({ origin, size, head }: Checkpoint): string {
   return `${origin}\n${size}\n${head.toString("base64")}\n`;
 }
 
-/** What a checkpoint is signed with, of Ed25519 and ML-DSA-44. */
-interface Keys {
-  key?: SigningKey | undefined;
-  cosigner?: SigningKey | undefined;
-}
-
 /** A checkpoint, signed, and cosigned where there is a key for that. The origin is the keys' name. */
-export function signCheckpoint({ key, cosigner }: Keys, { size, head }: TreeHead): string {
+export function signCheckpoint({ key, cosigner }: SigningKeys, { size, head }: TreeHead): string {
   if (!key) throw new RangeError("Without a key there is no checkpoint.");
   const text = checkpointText({ origin: key.name, size, head });
   return signNote(text, key) + (cosigner ? `${signatureLine(cosigner, text)}\n` : "");

@@ -2,7 +2,7 @@ import { once } from "node:events";
 import { createServer, type RequestListener } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import type { Witness } from "../../../snapshots/format/note.ts";
+import { policyOf, type Witness } from "../../../snapshots/format/note.ts";
 import { leafHash, treeHead } from "../../../snapshots/format/tree.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { recall, type Signing } from "../../../snapshots/trust/log/believe.ts";
@@ -15,11 +15,14 @@ import {
 } from "../../../snapshots/trust/notes/note-keys.ts";
 import { mergeNotes, signatureLine, signNote } from "../../../snapshots/trust/notes/signed-note.ts";
 import { judgeNote } from "../../../snapshots/trust/trust.ts";
-import { type Answer, askWitnesses, Witnesses } from "../../../snapshots/trust/witnesses.ts";
+import { type Answer, type Submission, Witnesses } from "../../../snapshots/trust/witnesses.ts";
 import { consistencyPath } from "../../helpers/archive/consistency-path.ts";
 import { findWitness, startWitness, type TestWitness } from "../../helpers/servers/witness.ts";
 import { cosignersIn, policyOfTwo, testKey } from "../../helpers/store/signing.ts";
 import { memoryStorage } from "../../helpers/store/storages.ts";
+
+const askWitnesses = (asked: readonly Witness[], submission: Submission, deadlineMs?: number) =>
+  new Witnesses(policyOf([]), deadlineMs).ask(asked, submission);
 
 const key = testKey();
 const mlDsa = testKey(key.name, "", "ml-dsa-44");
