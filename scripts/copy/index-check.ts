@@ -24,7 +24,7 @@ import { wordsOf } from "../../snapshots/index/word-table.ts";
 import { CorruptObjectError, messageOf, unless } from "../../snapshots/store/errors.ts";
 import { indexRootOf } from "../../snapshots/store/manifest.ts";
 import { referTo } from "../../snapshots/store/objects.ts";
-import { outliners } from "../../snapshots/verify/page-check.ts";
+import { outliners } from "../../snapshots/verify/market-pattern.ts";
 import { counted, type Progress } from "../cli.ts";
 import { type CopyTree, fileOf } from "./lines.ts";
 

@@ -171,7 +171,10 @@ export function judgeHeader(key: string, header: Uint8Array, made: Made, feed: s
 function partsOf(header: JsonValue): Map<string, unknown> {
   const columns = header.member("columns").items();
   const sections = header.member("sections").members();
-  const others = header.members().filter(([name]) => name !== "columns" && name !== "sections");
+  // Beside these a header has no member whose name looks like that of a column or a section.
+  const others = header
+    .members()
+    .filter(([name]) => !/^(?:columns|sections|(?:column|section) .*)$/s.test(name));
   return new Map([
     ...others.map(([name, { value }]): [string, unknown] => [name, value]),
     ...columns.map((column): [string, unknown] => [`column ${column.member("name").text()}`, column.value]),

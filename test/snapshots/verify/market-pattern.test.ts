@@ -4,7 +4,7 @@ import type { Market } from "../../../schemas/market.ts";
 import { marketOf } from "../../../schemas/records.ts";
 import { feedVersion } from "../../../schemas/versions.ts";
 import { outlineOf } from "../../../snapshots/format/market-line.ts";
-import { outliners } from "../../../snapshots/verify/page-check.ts";
+import { outliners } from "../../../snapshots/verify/market-pattern.ts";
 import { recordsOf } from "../../helpers/publish/records.ts";
 
 const outliner = outliners.get(feedVersion)!;
