@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { errors, isPublic } from "./errors.ts";
-import { type FacetName, filterFields, paging } from "./filters.ts";
+import { filterFields, type IntegerName, type LabelName, paging, type RangeName } from "./filters.ts";
 import { meanings } from "./meanings.ts";
 import { planNames } from "./plans.ts";
 import { protocolDimensionKeys } from "./protocol.ts";
@@ -149,9 +149,11 @@ export const MarketFacets = z.strictObject({
   total: Count.describe("Markets that match the filters. The buckets of a facet add up to it."),
   facets: z
     .strictObject({
-      ...(Object.fromEntries(fieldFacets) as Partial<
-        Record<Exclude<FacetName, "month">, z.ZodOptional<typeof LabelFacet | typeof ScoreFacet>>
-      >),
+      ...(Object.fromEntries(fieldFacets) as Record<
+        Exclude<LabelName | IntegerName, RangeName>,
+        z.ZodOptional<typeof LabelFacet>
+      > &
+        Record<RangeName, z.ZodOptional<typeof ScoreFacet>>),
       month: MonthFacet.optional(),
     })
     .describe("Those asked for."),

@@ -50,8 +50,17 @@ type FilterOf<Kind> = {
 type Choice = { kind: "text"; values: readonly string[] } | { kind: "boolean" } | { kind: "integer" };
 
 export type IntegerName = FilterOf<Choice> | MarketDimensionKey;
+/** The filters that are ranges. */
+export type RangeName = FilterOf<{ kind: "integer" }> | MarketDimensionKey;
 export type LabelName = Exclude<FilterOf<{ kind: "text" }>, IntegerName>;
 export type FilterField = LabelField<LabelName> | IntegerField<IntegerName>;
+
+type Options<Name extends string, Value> = { [Each in Name]?: Value };
+/** What a client gives to ask the archive; `Filters` of query.ts is the schema of the same. */
+export type Filters = Options<LabelName | "from" | "to" | "q" | "cursor" | "asOf", string> &
+  Options<FilterOf<{ kind: "boolean" }>, boolean> &
+  Options<FilterOf<{ kind: "text"; values: readonly string[] }>, string[]> &
+  Options<`${"min" | "max"}_${RangeName}` | "page" | "pageSize" | "skip", number>;
 
 function fieldOf([name, shape]: [name: string, shape: MarketMember]): FilterField[] {
   if (!shape.filter) return [];

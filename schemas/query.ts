@@ -141,6 +141,15 @@ export const archiveParameters: readonly QueryParameter[] = [
   },
 ];
 
+/** What a client gives to ask the archive, by its table of parameters. */
+export const Filters = z
+  .object(
+    Object.fromEntries(
+      [...archiveParameters, asOfParameter].map(({ name, schema }) => [name, schema.optional()]),
+    ),
+  )
+  .describe("Filters of the archive, and where to begin.");
+
 /** The query parameters of facets (INTERFACE 4.7) besides those that select markets. */
 export const facetParameters: readonly QueryParameter[] = [
   {

@@ -53,6 +53,7 @@ const ask = command({
 function linesOf(query: string, answer: Recomputed): string[] {
   const { total, facets, snapshotId, commit, bytes, requests, vouched } = answer;
   const counts = Object.entries(facets).flatMap(([name, facet]) => {
+    if (!facet) return [];
     const rows = facet.buckets.map((bucket: Bucket) => rowOf(bucket));
     if ("other" in facet && facet.other.count > 0) rows.push(rowOf({ value: "(others)", ...facet.other }));
     return ["", `by ${name}:`, ...columns(rows)];

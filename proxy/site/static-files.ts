@@ -3,6 +3,7 @@ import { parse } from "node:path";
 import { fileURLToPath } from "node:url";
 import { build, type Plugin, stop } from "esbuild";
 import { endpoints } from "../../schemas/endpoints.ts";
+import { recordTypes } from "./client/record-types.ts";
 
 export interface StaticFile {
   /** A path of the endpoint table, with `:file` replaced by one of the row's `files`. */
@@ -107,8 +108,9 @@ const types = {
    */
   read: () =>
     Buffer.from(
-      ["declarations.d.ts", "types.ts", "records.d.ts"]
+      ["declarations.d.ts", "types.ts"]
         .map((name) => String(readClient(name)).replace(/^(?:import [^;]*;|\/\/.*)\n+/gm, ""))
+        .concat(recordTypes())
         .join(""),
     ),
 };

@@ -1,7 +1,7 @@
+import type { MarketProof } from "../../../schemas/envelopes.ts";
 import { bytesOf, chunkBytes, cuts, fromBase64, hashFrom, toHex } from "../../../snapshots/format/bytes.ts";
 import { isOneOf, maxSegments, type SaidOfIndex } from "./archive.ts";
 import type { Asker } from "./asker.ts";
-import type { MarketProof } from "./records.d.ts";
 import { archiveFrom, ownSha256, trees } from "./trees.ts";
 import type { Entry } from "./types.ts";
 

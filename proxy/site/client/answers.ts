@@ -1,6 +1,7 @@
+import type { Filters } from "../../../schemas/filters.ts";
+import type { HistoricalMarket } from "../../../schemas/records.ts";
 import { ApiError, broken, check, VerificationError } from "./errors.ts";
 import { timeIn } from "./proofs.ts";
-import type { Filters, HistoricalMarket } from "./records.d.ts";
 import { maxLine } from "./trees.ts";
 import type { Vouched } from "./types.ts";
 

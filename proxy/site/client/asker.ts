@@ -1,9 +1,9 @@
 import { type Fault, isFault } from "../../../schemas/errors.ts";
+import type { Filters } from "../../../schemas/filters.ts";
 import { bytesOf } from "../../../snapshots/format/bytes.ts";
 import type { Query, ReadText, Rows } from "./answers.ts";
 import type * as errors from "./errors.ts";
 import type * as proofs from "./proofs.ts";
-import type { Filters } from "./records.d.ts";
 import type { CallOptions } from "./types.ts";
 
 /** A request. */

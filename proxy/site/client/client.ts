@@ -1,6 +1,23 @@
 // The client of the Protocol Risk Score Service: one module without dependencies, for browsers and for Node 20 or
 // later. What recomputes answers is in a second one beside it, recompute.mjs, which is loaded when it is first needed.
 
+import type {
+  ExportList,
+  MarketFacets,
+  MarketPage,
+  MarketProof,
+  ScoreBatch,
+  ScoreDimensions,
+  ScoreHistory,
+  ScoreList,
+  ScoreProof,
+  SnapshotList,
+  Status,
+  Usage,
+} from "../../../schemas/envelopes.ts";
+import type { Filters } from "../../../schemas/filters.ts";
+import type { HistoricalMarket, ProtocolScore } from "../../../schemas/records.ts";
+import type { Tiers } from "../../../schemas/store/stored-objects.ts";
 import {
   type Answer,
   bytesIn,
@@ -24,24 +41,6 @@ import {
   verifyScoreProof,
 } from "./proofs.ts";
 import type { Prover } from "./recompute.ts";
-import type {
-  ExportList,
-  Filters,
-  HistoricalMarket,
-  MarketFacets,
-  MarketPage,
-  MarketProof,
-  ProtocolScore,
-  ScoreBatch,
-  ScoreDimensions,
-  ScoreHistory,
-  ScoreList,
-  ScoreProof,
-  SnapshotList,
-  Status,
-  Tiers,
-  Usage,
-} from "./records.d.ts";
 import { archiveRoot, linesFromEnd } from "./trees.ts";
 import type {
   Absence,
@@ -60,8 +59,8 @@ import type {
 
 export { Answer, Change, Changes, Row, Rows } from "./answers.ts";
 export type { ErrorDetails } from "./errors.ts";
-export type * from "./records.d.ts";
 export type * from "./types.ts";
+export type { Filters, MarketProof, ScoreProof, Tiers, Usage };
 export {
   ApiError,
   archiveRoot,

@@ -1,4 +1,4 @@
-import type { Problem } from "./records.d.ts";
+import type { Problem } from "../../../schemas/envelopes.ts";
 
 /** What is known of a request that failed. */
 export type ErrorDetails = Partial<

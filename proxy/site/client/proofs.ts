@@ -1,3 +1,5 @@
+import type { MarketProof, ScoreProof } from "../../../schemas/envelopes.ts";
+import type { HistoricalMarket, ProtocolScore } from "../../../schemas/records.ts";
 import { bytesOf, hashFrom, toHex } from "../../../snapshots/format/bytes.ts";
 import { identityOf, isCount } from "../../../snapshots/format/hash-trees.ts";
 import {
@@ -16,7 +18,6 @@ import {
   type VerifierKey,
 } from "../../../snapshots/format/note.ts";
 import { ApiError, check, IntegrityError } from "./errors.ts";
-import type { HistoricalMarket, MarketProof, ProtocolScore, ScoreProof } from "./records.d.ts";
 import { archiveFrom, ownSha256, trees } from "./trees.ts";
 import type {
   CheckedHead,

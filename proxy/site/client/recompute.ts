@@ -2,6 +2,8 @@
 // checked against a root that the log's entry names (snapshots/SPEC.md, "Index root") before it is used. The evaluator
 // is the service's own. The client loads this module when it is first needed, and lends it what both use.
 
+import type { MarketPage } from "../../../schemas/envelopes.ts";
+import type { Filters } from "../../../schemas/filters.ts";
 import { facetLimit } from "../../../schemas/filters.ts";
 import { bytesOf } from "../../../snapshots/format/bytes.ts";
 import {
@@ -22,7 +24,6 @@ import type { Row, Rows } from "./answers.ts";
 import { Archives, isOneOf, type Known, vouchedFor } from "./archive.ts";
 import { Asker, type Job, type Tools } from "./asker.ts";
 import { Parts } from "./parts.ts";
-import type { Filters, MarketPage } from "./records.d.ts";
 import { checkerOf, cursorIn, cursorText, type PageTexts, type Place, pageIn } from "./rows.ts";
 import { TrustedLog } from "./trusted-log.ts";
 import type { Absence, Proving, ReadOptions, Recomputed, Recomputing, Trust, Vouched } from "./types.ts";

@@ -1,10 +1,10 @@
+import type { MarketPage } from "../../../schemas/envelopes.ts";
 import { bytesOf, fromOctets, textOf, toBase64, toHex } from "../../../snapshots/format/bytes.ts";
 import { hashesIn } from "../../../snapshots/format/hash-trees.ts";
 import { type ArchiveFilter, isSelected, type Matches } from "../../../snapshots/read/fetched-index.ts";
 import type { Archives, Known, Pages, Segment } from "./archive.ts";
 import type { Asker, Job } from "./asker.ts";
 import { type Part, type Parts, partsAtOnce } from "./parts.ts";
-import type { MarketPage } from "./records.d.ts";
 import { trees } from "./trees.ts";
 
 /** Adjacent matches in one page. */

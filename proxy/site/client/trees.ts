@@ -1,7 +1,7 @@
+import type { MarketProof } from "../../../schemas/envelopes.ts";
 import { bytesOf, Cutter, toHex } from "../../../snapshots/format/bytes.ts";
 import { joined, type Trees, treesOf } from "../../../snapshots/format/hash-trees.ts";
 import { check } from "./errors.ts";
-import type { MarketProof } from "./records.d.ts";
 import type { CopyFile, CopyRoot, Sha256 } from "./types.ts";
 
 /** @internal What Node tells of itself, undefined elsewhere. */

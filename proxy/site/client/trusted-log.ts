@@ -1,3 +1,4 @@
+import type { MarketProof } from "../../../schemas/envelopes.ts";
 import { bytesOf, textOf, toHex } from "../../../snapshots/format/bytes.ts";
 import { hashBytes } from "../../../snapshots/format/hash-trees.ts";
 import {
@@ -10,7 +11,6 @@ import {
 } from "../../../snapshots/format/log-tiles.ts";
 import type { Asker } from "./asker.ts";
 import { isPolicy, timeIn } from "./proofs.ts";
-import type { MarketProof } from "./records.d.ts";
 import { ownSha256, trees } from "./trees.ts";
 import type { CallOptions, Entry, Trust, Vouched } from "./types.ts";
 

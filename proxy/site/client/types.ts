@@ -1,7 +1,8 @@
-// What calls take and what they give: written by hand, and served between the two generated files, without this
-// comment. A new option goes here, and so does what a call gives that is no record of the service's.
+// What calls take and what they give: written by hand, and served between the declarations and the records, without
+// this comment. A new option goes here, and so does what a call gives that is no record of the service's.
 
-import type { Filters, MarketFacets, MarketPage } from "./records.d.ts";
+import type { MarketFacets, MarketPage } from "../../../schemas/envelopes.ts";
+import type { Filters } from "../../../schemas/filters.ts";
 
 /** What can be said with any call. */
 export interface CallOptions {

@@ -5,145 +5,13 @@ import { join } from "node:path";
 import { compile } from "json-schema-to-typescript";
 import { expect, test } from "vitest";
 import { z } from "zod";
+import { recordRegistry, records, recordTypes } from "../../../proxy/site/client/record-types.ts";
 import { clientFiles } from "../../../proxy/site/static-files.ts";
 import { endpoints } from "../../../schemas/endpoints.ts";
-import {
-  ExportList,
-  LabelFacet,
-  MarketFacets,
-  MarketPage,
-  MarketProof,
-  MonthFacet,
-  Problem,
-  ProofLevel,
-  ScoreBatch,
-  ScoreDimensions,
-  ScoreFacet,
-  ScoreHistory,
-  ScoreList,
-  ScoreProof,
-  SnapshotList,
-  Status,
-  Usage,
-} from "../../../schemas/envelopes.ts";
-import { archiveParameters, asOfParameter } from "../../../schemas/query.ts";
-import {
-  AnyJson,
-  EvidenceItem,
-  ForgeTier,
-  HistoricalMarket,
-  MarketDimension,
-  Nearest,
-  ProtocolScore,
-  ScoreListEntry,
-  ScorePoint,
-} from "../../../schemas/records.ts";
-import { Tiers } from "../../../schemas/store/stored-objects.ts";
+import { AnyJson } from "../../../schemas/records.ts";
 
 const root = new URL("../../..", import.meta.url).pathname;
 const program = (name: string) => join(root, "node_modules/.bin", name);
-
-/** What the filters of the archive may be, by the table of its parameters. */
-const Filters = z
-  .object(
-    Object.fromEntries(
-      [...archiveParameters, asOfParameter].map(({ name, schema }) => [name, schema.optional()]),
-    ),
-  )
-  .describe("Filters of the archive, and where to begin.");
-
-const records = {
-  Filters,
-  HistoricalMarket,
-  MarketFacets,
-  MarketPage,
-  MarketProof,
-  Problem,
-  ProtocolScore,
-  ScoreBatch,
-  ScoreDimensions,
-  ScoreHistory,
-  ScoreList,
-  ScoreProof,
-  ExportList,
-  SnapshotList,
-  Status,
-  Tiers,
-  Usage,
-};
-
-/** What several of these have in common, or what is long. */
-const parts = {
-  ErrorCode: Problem.shape.code,
-  EvidenceItem,
-  ForgeTier,
-  LabelFacet,
-  MarketDimension,
-  MonthFacet,
-  Nearest,
-  ProofLevel,
-  ScoreFacet,
-  ScoreListEntry,
-  ScorePoint,
-};
-
-/** Records that have members of another one, and which one that is. */
-const bases = { ScorePoint: "ScoreListEntry", ProtocolScore: "ScoreListEntry", ScoreProof: "MarketProof" };
-
-/** Declares the members that a record has of its base no second time. */
-function derived(text: string, [name, base]: [name: string, base: string]): string {
-  const membersOf = (of: string): readonly string[] => {
-    const body = new RegExp(`export interface ${of} \\{\\n(.*?)^\\}`, "ms").exec(text)?.[1] ?? "";
-    return body.match(/^(?: {2}\/\*\*[^\n]*\n)? {2}\w+\??: (?:\{\n.*?^ {2}\}[^\n]*|[^\n]*)\n/gms) ?? [];
-  };
-  const [own, others] = [membersOf(name), membersOf(base)];
-  const names = own.flatMap((member) => (others.includes(member) ? /^ {2}(\w+)/m.exec(member)![1] : []));
-  const rest = own.filter((member) => !others.includes(member));
-  const picked = `Pick<${base}, ${names.map((each) => `"${each}"`).join(" | ")}>`;
-  const type =
-    rest.length > 0
-      ? `interface ${name} extends ${picked} {\n${rest.join("")}}`
-      : `type ${name} = ${picked};`;
-  return text.replace(new RegExp(`interface ${name} \\{\\n.*?^\\}`, "ms"), type);
-}
-
-/** The records that the service answers with, as they follow from its schemas. */
-async function recordTypes(): Promise<string> {
-  const registry = z.registry<{ id: string }>();
-  for (const [id, schema] of Object.entries({ ...records, ...parts })) registry.add(schema, { id });
-  const { schemas } = z.toJSONSchema(registry, {
-    io: "input",
-    uri: (id) => `#/$defs/${id}`,
-    override({ zodSchema, jsonSchema }) {
-      if (zodSchema === AnyJson) Object.assign(jsonSchema, { tsType: "unknown" });
-      delete jsonSchema.minItems;
-      delete jsonSchema.maxItems;
-    },
-  });
-  const names = Object.keys({ ...records, ...parts });
-  const defined = Object.entries(schemas).map(([name, { $id: _, $schema: __, ...schema }]) => [
-    name,
-    { ...schema, title: name },
-  ]);
-  const document = {
-    title: "Records",
-    anyOf: names.map((name) => ({ $ref: `#/$defs/${name}` })),
-    $defs: JSON.parse(JSON.stringify(Object.fromEntries(defined)), namedType),
-  };
-  const compiled = await compile(document as Parameters<typeof compile>[0], "Records", {
-    bannerComment: "",
-    additionalProperties: false,
-  });
-  const text = formatted(`${compiled.replace(/export type Records\b[^;]*;/, "").trim()}\n`);
-  return Object.entries(bases).reduce(derived, text);
-}
-
-/** A reference as the name of its type: the compiler would give one that has words of its own a type of its own, too. */
-function namedType(_key: string, schema: { $ref?: string }) {
-  if (typeof schema?.$ref !== "string") return schema;
-  const { $ref, ...words } = schema;
-  return { ...words, tsType: $ref.slice($ref.lastIndexOf("/") + 1) };
-}
 
 /** A comment without what its tags say of types, which the declaration beside it says again; "" when nothing is left. */
 function withoutTypes(comment: string): string {
@@ -194,33 +62,63 @@ function declared(): string {
 function formatted(text: string): string {
   const how = ["format", "--stdin-file-path=client.d.ts"];
   const input = text.replaceAll(/ *\/\*\*.*?\*\/\n?/gs, withoutTypes);
-  const lines = execFileSync(program("biome"), how, { cwd: root, input, encoding: "utf8" });
-  return lines.replaceAll("\n\n", "\n").replaceAll(/(?:\n +\| "\w+")+;/g, sideBySide);
+  return execFileSync(program("biome"), how, { cwd: root, input, encoding: "utf8" }).replaceAll("\n\n", "\n");
 }
 
-/** Many literals of a type, as many on a line as fit. */
-function sideBySide(union: string): string {
-  const indent = union.match(/^\n( +)/)?.[1] ?? "";
-  const lines: string[] = [];
-  for (const literal of union.match(/\| "\w+"/g) ?? []) {
-    const line = `${lines.at(-1) ?? ""} ${literal}`;
-    if (lines.length > 0 && indent.length + line.length <= 120) lines[lines.length - 1] = line;
-    else lines.push(literal);
+/** What the head of the generated file says of it. It is not served. */
+const head = `// Generated from the client's modules by test/proxy/client/types.test.ts, with \`vitest -u\`.
+// A new method goes into client.ts.
+
+`;
+
+// After a change of the client, `vitest -u` with this file writes the declarations anew.
+test("the client's declarations are those of its source", async () => {
+  const file = "../../../proxy/site/client/declarations.d.ts";
+  await expect(head + declared()).toMatchFileSnapshot(file);
+});
+
+/** What a library makes of the schemas of the records. */
+async function compiledRecords(): Promise<string> {
+  const { schemas } = z.toJSONSchema(recordRegistry(), {
+    io: "input",
+    uri: (id) => `#/$defs/${id}`,
+    override({ zodSchema, jsonSchema }) {
+      if (zodSchema === AnyJson) Object.assign(jsonSchema, { tsType: "unknown" });
+      delete jsonSchema.minItems;
+      delete jsonSchema.maxItems;
+    },
+  });
+  const defined = Object.entries(schemas).map(([name, { $id: _, $schema: __, ...schema }]) => [
+    name,
+    { ...schema, title: name },
+  ]);
+  const document = {
+    anyOf: Object.keys(records).map((name) => ({ $ref: `#/$defs/${name}` })),
+    $defs: Object.fromEntries(defined),
+  };
+  return compile(document as Parameters<typeof compile>[0], "All", { additionalProperties: false });
+}
+
+test("the types of records are those that a library makes of their schemas", async () => {
+  const folder = mkdtempSync(join(tmpdir(), "prs-client-types-"));
+  try {
+    writeFileSync(join(folder, "served.d.ts"), recordTypes());
+    writeFileSync(join(folder, "compiled.d.ts"), await compiledRecords());
+    const lines = [
+      'import type * as served from "./served.d.ts";',
+      'import type * as compiled from "./compiled.d.ts";',
+      "type Same<A, B> = [A, B] extends [B, A] ? true : false;",
+      ...Object.keys(records).map(
+        (name) => `export const ${name}: Same<served.${name}, compiled.${name}> = true;`,
+      ),
+    ];
+    writeFileSync(join(folder, "same.ts"), lines.join("\n"));
+    const how = "--strict --exactOptionalPropertyTypes --noEmit --target es2024 --module nodenext same.ts";
+    const { stdout } = spawnSync(program("tsc"), how.split(" "), { cwd: folder, encoding: "utf8" });
+    expect(stdout).toBe("");
+  } finally {
+    rmSync(folder, { recursive: true });
   }
-  return `\n${lines.map((line) => `${indent}${line}`).join("\n")};`;
-}
-
-/** What the head of a generated file says of it. It is not served. */
-const headOf = (source: string, how: string) =>
-  `// Generated from ${source} by test/proxy/client/types.test.ts, with \`vitest -u\`.\n// ${how}\n\n`;
-
-// After a change of the client or of a schema, `vitest -u` with this file writes the declarations anew.
-test("the client's declarations are those of its source and of the service's schemas", async () => {
-  const client = "../../../proxy/site/client";
-  const methods = headOf("the client's modules", "A new method goes into client.ts.");
-  const fields = headOf("schemas/", "A new field goes there.");
-  await expect(methods + declared()).toMatchFileSnapshot(`${client}/declarations.d.ts`);
-  await expect(fields + (await recordTypes())).toMatchFileSnapshot(`${client}/records.d.ts`);
 });
 
 test("the file of types that is served needs no other", async () => {
