@@ -157,16 +157,19 @@ async function updateCheckpoint(
   if (belief.fault) throw belief.fault;
   if (belief.followed) return [];
   const tree = belief.tree ?? (await LogTree.upTo(storage, newest));
+  const bySize = layout.logCheckpointOf(size);
+  const before = log?.stored?.shown;
+  const isStored = before !== undefined && (await publicTree.holds(bySize, Buffer.from(before)));
+  const stored = isStored ? before : await readNote(storage, bySize);
+  // Somebody may have signed another tree of this size since all that remember were asked.
+  if (await isFollowed(bySize, stored, { storage, newest, trust, tree })) return [];
   const own = signCheckpoint(signing, tree);
   // Must be kept before anybody sees it.
   await file?.keep(own);
 
-  const bySize = layout.logCheckpointOf(size);
   const asked = witnesses?.policy.witnesses ?? [];
   const keys = [key, ...trusted, ...(cosigner ? [cosigner] : []), ...asked.map((witness) => witness.key)];
-  const before = log?.stored?.shown;
-  const isStored = before !== undefined && (await publicTree.holds(bySize, Buffer.from(before)));
-  const known = mergeNotes(own, isStored ? before : await readNote(storage, bySize), keys);
+  const known = mergeNotes(own, stored, keys);
   const { text, signatures } = parseNote(known);
   const lineOf = ({ name, id }: VerifierKey) =>
     signatures.find((each) => each.name === name && each.id === id);
@@ -187,13 +190,30 @@ async function updateCheckpoint(
   });
 }
 
-interface Place {
+interface Signed {
   storage: Storage;
-  publicTree: PublicTree;
   newest: Commit;
   trust: Trust;
   tree: LogTree;
+}
+
+interface Place extends Signed {
+  publicTree: PublicTree;
   keys: readonly VerifierKey[];
+}
+
+/** Whether a stored checkpoint shows that another publisher went on. Throws when it is of another tree. */
+async function isFollowed(
+  at: string,
+  stored: string | undefined,
+  { storage, newest, trust, tree }: Signed,
+): Promise<boolean> {
+  const said = stored === undefined ? undefined : trust.checkpoint(stored);
+  if (!said || !("size" in said)) return false;
+  const evidence = [evidenceIn(at, said)];
+  const { fault, followed } = await believe(storage, newest, { trust, evidence }, tree);
+  if (fault) throw fault;
+  return followed === true;
 }
 
 /** Another round is needed only when another publisher signed meanwhile. */
@@ -201,22 +221,12 @@ const maxRounds = 16;
 
 /** Returns what is stored then; undefined when another publisher went on. */
 async function mergeInto(at: string, place: Place, note: string): Promise<string | undefined> {
-  const { storage, publicTree, newest, trust, tree, keys } = place;
+  const { storage, publicTree, keys } = place;
   if (await publicTree.holds(at, Buffer.from(note))) return note;
   for (let round = 0; round < maxRounds; round += 1) {
     const info = await (round === 0 ? publicTree.infoOf(at) : infoOf(storage, at));
     const stored = info && (await readNote(storage, at));
-    const said = stored && trust.checkpoint(stored);
-    if (said && "size" in said) {
-      const { fault, followed } = await believe(
-        storage,
-        newest,
-        { trust, evidence: [evidenceIn(at, said)] },
-        tree,
-      );
-      if (fault) throw fault;
-      if (followed) return undefined;
-    }
+    if (await isFollowed(at, stored, place)) return undefined;
     const wanted = mergeNotes(note, stored, keys);
     if (wanted === stored) return wanted;
     const bytes = Buffer.from(wanted);

@@ -287,3 +287,31 @@ test("a publisher's own file remembers what the store has forgotten", async () =
   );
   expect((await newestCommit(storage))!.entry.commit).toBe(2);
 });
+
+test("a run signs nothing of a size of which another tree was signed while it waited", async () => {
+  const path = join(folder, "waited");
+  const key = testKey();
+  const other: Objects = new Map();
+  await publishRecords(memoryStorage(other), records, 602, { signing: { key } });
+  const bySize = layout.logCheckpointOf(1);
+  const storage = memoryStorage(new Map());
+  let asked = false;
+  const slow = changedStorage(storage, {
+    async get(name, options) {
+      // Read last before the run signs: all that remember a checkpoint have been asked.
+      if (name === bySize && !asked) {
+        asked = true;
+        await storage.put(bySize, other.get(bySize)!);
+      }
+      return storage.get(name, options);
+    },
+  });
+  const memory = await CheckpointFile.open(path);
+  await expect(publishRecords(slow, records, 601, { signing: { key, memory } })).rejects.toMatchObject({
+    code: "UNTRUSTED_PREDECESSOR",
+    message: expect.stringContaining(`${bySize} is signed and names commit 1, root `),
+  });
+  expect(asked).toBe(true);
+  expect(memory.newest).toBeUndefined();
+  expect(await storage.get(bySize)).toEqual(other.get(bySize));
+});
