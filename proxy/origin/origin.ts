@@ -7,11 +7,12 @@ import { createProxyMiddleware } from "http-proxy-middleware";
 import { type ErrorCode, Fault, isFault } from "../../schemas/errors.ts";
 import type { NamedObject } from "../../schemas/store/stored-objects.ts";
 import { Memo } from "../../snapshots/read/budgets.ts";
-import { guardPeer, within } from "../../snapshots/store/deadline.ts";
+import { within } from "../../snapshots/store/deadline.ts";
 import { hasCode, ObjectError } from "../../snapshots/store/errors.ts";
 import { layout, sha256 } from "../../snapshots/store/layout.ts";
 import { readObject } from "../../snapshots/store/objects.ts";
 import { readAll, type Storage } from "../../snapshots/store/storage.ts";
+import { guardPeer } from "../breaker.ts";
 import type { Request, Response } from "../exchange.ts";
 import { type Coding, inEachCoding } from "../reply/reply.ts";
 

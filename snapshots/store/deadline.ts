@@ -1,8 +1,7 @@
 import { Worker } from "node:worker_threads";
-import { BrokenCircuitError, CircuitState, ConsecutiveBreaker, circuitBreaker, handleWhen } from "cockatiel";
 import { Fault } from "../../schemas/errors.ts";
 
-// Waiting for work that may hang, threads to put it on, and peers that may be away.
+// Waiting for work that may hang, and threads to put it on.
 
 /** Waits at most `seconds` for work that cannot be stopped. Throws DEADLINE, or the work's own error. */
 export function inTime<T>(seconds: number, working: Promise<T>): Promise<T> {
@@ -61,26 +60,4 @@ export function startThread(module: string, workerData?: unknown): Worker {
       return import(${JSON.stringify(module)});
     });`;
   return new Worker(start, { eval: true, execArgv: [], workerData });
-}
-
-// This many failures in a row mean that a peer is away, not that one request had bad luck.
-const failuresToOpen = 5;
-
-const restMilliseconds = 1000;
-
-/**
- * A circuit breaker for a peer that may be away. After five failures in a row it rests for a second, then one request
- * tries the peer. Meanwhile all others fail at once with BrokenCircuitError instead of waiting for their deadlines.
- * `counts` tells which failures concern the peer and not only one request.
- */
-export function guardPeer(counts: (error: Error) => boolean = () => true) {
-  const policy = circuitBreaker(handleWhen(counts), {
-    halfOpenAfter: restMilliseconds,
-    breaker: new ConsecutiveBreaker(failuresToOpen),
-  });
-  return async <T>(work: () => Promise<T>): Promise<T> => {
-    // While one request tries, cockatiel would make the others wait for its outcome.
-    if (policy.state === CircuitState.HalfOpen) throw new BrokenCircuitError();
-    return policy.execute(work);
-  };
 }
