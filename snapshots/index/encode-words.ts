@@ -7,11 +7,43 @@ import { blockWords, isSettled, settledWordsOf, WordTable, wordsMagic, wordsOf }
 /** Decides what is a letter and how texts are normalised: words of another version may differ. */
 export const unicodeVersion = process.versions.unicode ?? "none";
 
-/** LEB128: seven bits a byte, the lowest first. All bytes but the last have the highest bit set. */
-function addNumber(bytes: number[], number: number): void {
-  let rest = number;
-  for (; rest > 127; rest >>>= 7) bytes.push((rest & 127) | 128);
-  bytes.push(rest);
+class Bytes {
+  #bytes = Buffer.alloc(1024);
+  length = 0;
+
+  add(more: Uint8Array): void {
+    this.#reserve(more.length);
+    this.#bytes.set(more, this.length);
+    this.length += more.length;
+  }
+
+  /** Each character stands for one byte. */
+  addLatin1(text: string): void {
+    this.#reserve(text.length);
+    this.length += this.#bytes.write(text, this.length, "latin1");
+  }
+
+  /** LEB128: seven bits a byte, the lowest first. All bytes but the last have the highest bit set. */
+  addNumber(number: number): void {
+    this.#reserve(5);
+    let rest = number;
+    for (; rest > 127; rest >>>= 7) this.#push((rest & 127) | 128);
+    this.#push(rest);
+  }
+
+  get all(): Buffer {
+    return this.#bytes.subarray(0, this.length);
+  }
+
+  #push(byte: number): void {
+    this.#bytes[this.length] = byte;
+    this.length += 1;
+  }
+
+  #reserve(more: number): void {
+    while (this.length + more > this.#bytes.length)
+      this.#bytes = Buffer.concat([this.#bytes], this.#bytes.length * 2);
+  }
 }
 
 /** The ordinals of the markets with a word, in any order. */
@@ -48,7 +80,7 @@ export function encodeWords(markets: readonly (readonly string[])[], unicode?: s
 /** The words object of a segment (snapshots/SPEC.md, "Words"). The words were made with this version of Unicode. */
 export function encodePostings(found: Postings, markets: number, unicode = unicodeVersion): Buffer {
   const words = sortedWords(found);
-  const [dictionary, postings]: [number[], number[]] = [[], []];
+  const [dictionary, postings] = [new Bytes(), new Bytes()];
   const blocks: number[] = [];
   let before = "";
   for (const [index, { bytes, ordinals }] of words.entries()) {
@@ -58,15 +90,15 @@ export function encodePostings(found: Postings, markets: number, unicode = unico
     const shared = first ? 0 : sharedLength(before, bytes);
     addPosting(postings, ordinals, markets);
     for (const number of [shared, bytes.length - shared, postings.length - postingStart])
-      addNumber(dictionary, number);
-    for (let at = shared; at < bytes.length; at += 1) dictionary.push(bytes.charCodeAt(at));
+      dictionary.addNumber(number);
+    dictionary.addLatin1(bytes.slice(shared));
     before = bytes;
   }
   const header = { formatVersion, markets, words: words.length, unicode };
   const object = encodeSections(wordsMagic, header, [
     ["blocks", Uint32Array.from(blocks)],
-    ["dictionary", Uint8Array.from(dictionary)],
-    ["postings", Uint8Array.from(postings)],
+    ["dictionary", dictionary.all],
+    ["postings", postings.all],
   ]);
   return Buffer.from(object.buffer);
 }
@@ -95,18 +127,18 @@ function sharedLength(a: string, b: string): number {
  * Adds the gaps between ascending ordinals, or a bitmap where that is no longer. Its length tells which of the two a
  * posting is.
  */
-function addPosting(postings: number[], ordinals: readonly number[], markets: number): void {
+function addPosting(postings: Bytes, ordinals: readonly number[], markets: number): void {
   const [start, bitmapWords] = [postings.length, wordsFor(markets)];
   let next = 0;
   for (const ordinal of ordinals) {
-    addNumber(postings, ordinal - next);
+    postings.addNumber(ordinal - next);
     next = ordinal + 1;
   }
   if (postings.length - start < bitmapWords * 4) return;
   postings.length = start;
   const bitmap = new Uint32Array(bitmapWords);
   for (const ordinal of ordinals) setBit(bitmap, ordinal);
-  for (const byte of new Uint8Array(bitmap.buffer)) postings.push(byte);
+  postings.add(new Uint8Array(bitmap.buffer));
 }
 
 /** NFKC makes at most this many characters of one. */
