@@ -5,75 +5,16 @@ import {
   type ZodOpenApiOverride,
   type ZodOpenApiPathsObject,
 } from "zod-openapi";
+import { components } from "../components.ts";
 import { type Endpoint, type EndpointId, endpoints } from "../endpoints.ts";
-import * as envelopes from "../envelopes.ts";
+import { BatchRequest } from "../envelopes.ts";
 import { headers } from "../headers.ts";
 import { meanings } from "../meanings.ts";
 import { contactText } from "../names.ts";
 import { plans } from "../plans.ts";
-import {
-  AnyJson,
-  Digest,
-  EvidenceItem,
-  ForgeTier,
-  HistoricalMarket,
-  MarketDimension,
-  Nearest,
-  ProtocolScore,
-  ScoreListEntry,
-  ScorePoint,
-  Timestamp,
-} from "../records.ts";
 import { FeedCommand, feedComponents } from "../rooms/feed.ts";
-import { Tiers } from "../store/stored-objects.ts";
 import { operationsOf, tags } from "./operations.ts";
 import { problemExamples } from "./responses.ts";
-
-const { ScoreList, BatchRequest, ScoreBatch, ScoreHistory, ScoreDimensions, ScoreProof } = envelopes;
-const { LabelFacet, ScoreFacet, MonthFacet, MarketFacets } = envelopes;
-const { ChangeLine, ExportList, MarketAbsence, MarketIndex, MarketPage, MarketProof, SnapshotList } =
-  envelopes;
-const { Usage, Status, Alive, Ready, ApiDescription, Problem } = envelopes;
-
-/** Schemas that become named components. */
-const schemas = {
-  AnyJson,
-  Digest,
-  Timestamp,
-  ForgeTier,
-  ScoreListEntry,
-  ScorePoint,
-  ProtocolScore,
-  EvidenceItem,
-  MarketDimension,
-  HistoricalMarket,
-  ScoreList,
-  BatchRequest,
-  ScoreBatch,
-  ScoreHistory,
-  ScoreDimensions,
-  ScoreProof,
-  Tiers,
-  MarketPage,
-  LabelFacet,
-  ScoreFacet,
-  MonthFacet,
-  MarketFacets,
-  ChangeLine,
-  ExportList,
-  MarketProof,
-  MarketIndex,
-  MarketAbsence,
-  SnapshotList,
-  Usage,
-  Status,
-  Alive,
-  Ready,
-  ApiDescription,
-  ...feedComponents,
-  Nearest,
-  Problem,
-};
 
 const quotas = Object.entries(plans).map(([name, { dailyQuota }]) => `${name} ${dailyQuota}`);
 
@@ -129,7 +70,7 @@ export function describeApi(
     tags: [...tags],
     paths,
     components: {
-      schemas,
+      schemas: { ...components, ...feedComponents },
       headers,
       examples: Object.fromEntries(examples),
       securitySchemes: {

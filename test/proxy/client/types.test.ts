@@ -107,14 +107,19 @@ test("the types of records are those that a library makes of their schemas", asy
     const lines = [
       'import type * as served from "./served.d.ts";',
       'import type * as compiled from "./compiled.d.ts";',
+      `import type { Filters as Asked } from ${JSON.stringify(join(root, "schemas/filters.ts"))};`,
       "type Same<A, B> = [A, B] extends [B, A] ? true : false;",
+      // The client itself takes any text for a tier.
+      "export const asked: Same<keyof served.Filters, keyof Asked> = true;",
+      "export const taken: (filters: served.Filters) => Asked = (filters) => filters;",
       ...Object.keys(records).map(
         (name) => `export const ${name}: Same<served.${name}, compiled.${name}> = true;`,
       ),
     ];
     writeFileSync(join(folder, "same.ts"), lines.join("\n"));
-    const how = "--strict --exactOptionalPropertyTypes --noEmit --target es2024 --module nodenext same.ts";
-    const { stdout } = spawnSync(program("tsc"), how.split(" "), { cwd: folder, encoding: "utf8" });
+    const strict = "--strict --exactOptionalPropertyTypes --noEmit --allowImportingTsExtensions";
+    const how = `${strict} --target es2024 --module nodenext same.ts`.split(" ");
+    const { stdout } = spawnSync(program("tsc"), how, { cwd: folder, encoding: "utf8" });
     expect(stdout).toBe("");
   } finally {
     rmSync(folder, { recursive: true });
