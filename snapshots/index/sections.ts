@@ -40,8 +40,8 @@ export function encodeSections(
 }
 
 /**
- * Also returns the table of sections, the bytes from the first one on, and views of sections in these. Throws CorruptObjectError, and FormatError for
- * an unknown version of the format.
+ * Also returns the table of sections, the bytes from the first one on, and views of sections in these. Throws
+ * CorruptObjectError, and FormatError for an unknown version of the format.
  */
 export function openSections<Bytes extends Uint8Array>(
   key: string,

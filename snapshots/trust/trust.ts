@@ -194,5 +194,6 @@ export async function judge(
 ): Promise<Commit | CorruptObjectError | undefined> {
   const read = () => readCommit(storage, number);
   const found = await unless(CorruptObjectError, read, (error) => error);
-  return found instanceof Error ? found : ((found && trust.refusalOfCommit(found)) ?? found);
+  if (found === undefined || found instanceof Error) return found;
+  return trust.refusalOfCommit(found) ?? found;
 }

@@ -35,7 +35,7 @@ export class Witnesses {
 
   async #ask(witness: Witness, submission: Submission): Promise<Answer> {
     try {
-      return { witness, ...(await ask(witness, submission, this.#deadlineMs)) };
+      return { witness, ...(await addCheckpoint(witness, submission, this.#deadlineMs)) };
     } catch (error) {
       if (!(error instanceof Refusal)) throw error;
       const { message: fault, more } = error;
@@ -82,7 +82,7 @@ class Refusal extends Error {
   }
 }
 
-async function ask(
+async function addCheckpoint(
   witness: Witness,
   submission: Submission,
   deadlineMs: number,

@@ -190,15 +190,12 @@ async function updateCheckpoint(
   });
 }
 
-interface Signed {
+interface Place {
   storage: Storage;
+  publicTree: PublicTree;
   newest: Commit;
   trust: Trust;
   tree: LogTree;
-}
-
-interface Place extends Signed {
-  publicTree: PublicTree;
   keys: readonly VerifierKey[];
 }
 
@@ -206,7 +203,7 @@ interface Place extends Signed {
 async function isFollowed(
   at: string,
   stored: string | undefined,
-  { storage, newest, trust, tree }: Signed,
+  { storage, newest, trust, tree }: Omit<Place, "publicTree" | "keys">,
 ): Promise<boolean> {
   const said = stored === undefined ? undefined : trust.checkpoint(stored);
   if (!said || !("size" in said)) return false;
