@@ -3,7 +3,7 @@ import { parseEnv } from "node:util";
 import { type Config, defaultLimits, readConfig, settings, variableName } from "../proxy/config.ts";
 import { isUrl } from "../proxy/quota/redis.ts";
 import { openQuota } from "../proxy/start.ts";
-import { nearest } from "../schemas/filters.ts";
+import { nearest } from "../schemas/nearest.ts";
 import type { Commit } from "../schemas/store/stored-objects.ts";
 import { readKeys } from "../snapshots/keys/keys.ts";
 import { apiPlaceAt, publishedNames, siteAddressAt } from "../snapshots/publish/public/site.ts";

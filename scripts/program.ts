@@ -1,6 +1,6 @@
 import { realpathSync } from "node:fs";
 import { type ParseArgsOptionDescriptor, parseArgs } from "node:util";
-import { nearest } from "../schemas/filters.ts";
+import { nearest } from "../schemas/nearest.ts";
 import { messageOf } from "../snapshots/store/errors.ts";
 import { type ExitCode, exitCodes, processShell, reportFailure, type Shell, usageError } from "./cli.ts";
 

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { nearest, typingErrors } from "../../schemas/filters.ts";
+import { nearest, typingErrors } from "../../schemas/nearest.ts";
 
 const word = fc.string({ unit: fc.constantFrom(..."abc"), maxLength: 7 });
 

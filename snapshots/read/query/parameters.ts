@@ -8,7 +8,6 @@ import {
   filterNames,
   type IntegerRange,
   listNames,
-  nearest,
   parameterNames,
   type QueryWord,
   retiredFields,
@@ -16,6 +15,7 @@ import {
   timePattern,
 } from "../../../schemas/filters.ts";
 import { csv, ndjson } from "../../../schemas/media.ts";
+import { nearest } from "../../../schemas/nearest.ts";
 import { fitsIn, integerOf, maxLabelBytes } from "../../../schemas/shapes.ts";
 import { normalised } from "../../index/word-table.ts";
 
