@@ -12,8 +12,8 @@ import { hasCode, ObjectError } from "../../snapshots/store/errors.ts";
 import { layout, sha256 } from "../../snapshots/store/layout.ts";
 import { readObject } from "../../snapshots/store/objects.ts";
 import { readAll, type Storage } from "../../snapshots/store/storage.ts";
-import { guardPeer } from "../breaker.ts";
 import type { Request, Response } from "../exchange.ts";
+import { guardPeer } from "../peers/breaker.ts";
 import { type Coding, inEachCoding } from "../reply/reply.ts";
 
 export type PublicObjects = ReturnType<typeof publicObjects>;

@@ -2,7 +2,7 @@ import { LRUCache } from "lru-cache";
 import type { Ready } from "../../schemas/envelopes.ts";
 import { type ErrorCode, Fault } from "../../schemas/errors.ts";
 import { type Plan, plans } from "../../schemas/plans.ts";
-import { guardPeer } from "../breaker.ts";
+import { guardPeer } from "../peers/breaker.ts";
 import { type Counters, type QuotaStore, sqliteQuota } from "./counters.ts";
 
 export interface Caller {
