@@ -62,8 +62,8 @@ else if (forward.length > 0 && !process.env.NODE_USE_ENV_PROXY)
   process.stderr.write(
     `${forward[0]} is set, and this Node heeds it everywhere with NODE_USE_ENV_PROXY=1 alone.\n`,
   );
-// A command starts in half the time when V8 finds its code compiled, and so does a thread, which looks for the folder in
-// the environment. A folder that cannot be written to does no harm.
+// A command starts in half the time when V8 finds its code compiled, and so does a thread, which looks for the folder
+// in the environment. A folder that cannot be written to does no harm.
 process.env.NODE_COMPILE_CACHE ??= join(import.meta.dirname, "../node_modules/.cache/compiled");
 nodeModule.enableCompileCache(process.env.NODE_COMPILE_CACHE);
 // Node strips types itself in much less time, but before 24 it does not know `await using`.

@@ -41,8 +41,8 @@ const issue = command({
     if (expiresAt && expiresAt <= now) throw usageError("--expires lies in the past");
 
     const profile = profileTo(shell, values.profile, plan.data);
-    // The key may be the store's first object. A prefix on S3 need not be created, and a key issuer has no right to read
-    // other objects there.
+    // The key may be the store's first object. A prefix on S3 need not be created, and a key issuer has no right to
+    // read other objects there.
     const anyhow = values.create || parseS3Location(requiredOption("store", values.store));
     const storage = anyhow
       ? await openStoreUnchecked(shell, values.store)

@@ -85,8 +85,8 @@ export class Cutter {
   #segment = 0;
 
   /**
-   * Takes the CRC-32 of the next market's id, oldest first. Returns what ends after it; the end of a segment ends a page
-   * too.
+   * Takes the CRC-32 of the next market's id, oldest first. Returns what ends after it; the end of a segment ends a
+   * page too.
    */
   next(hash: number): "none" | "page" | "segment" {
     this.#page += 1;

@@ -116,8 +116,8 @@ export function besideLeaf(index: number, size: number, start: number = 0): Span
 }
 
 /**
- * The nodes of which the trees of the first `end` leaves and of all consist (RFC 6962, 2.1.2). With `known`, the head of
- * the first ones is left out where it is a node.
+ * The nodes of which the trees of the first `end` leaves and of all consist (RFC 6962, 2.1.2). With `known`, the head
+ * of the first ones is left out where it is a node.
  */
 export function besideFirst(end: number, size: number, known: boolean, start: number = 0): Span[] {
   if (!(Number.isInteger(end) && end > start && end <= start + size))

@@ -2,8 +2,8 @@ import { shorten } from "../../schemas/errors.ts";
 import { bytesOf, fromBase64, fromOctets, textOf, toHex, toOctets } from "./bytes.ts";
 import { joined } from "./hash-trees.ts";
 
-// Texts of keys, notes, checkpoints and policies, taken apart. Nothing here hashes or checks a signature: Node does so at
-// once and browsers by and by, and both begin here.
+// Texts of keys, notes, checkpoints and policies, taken apart. Nothing here hashes or checks a signature, since
+// browsers can do that only asynchronously.
 
 /** A key's text is not as c2sp.org/signed-note and its first implementation, Go's note, write it. */
 export class NoteKeyError extends Error {

@@ -19,8 +19,8 @@ export interface Counting {
 
 /**
  * The commits of a store for a run that deletes what they do not keep, oldest first: the newest one, which a trusted
- * key must have signed where keys are given, and those that it leads back to. Throws UNTRUSTED_PREDECESSOR when somebody
- * else's would count, or the log is not the one that is known.
+ * key must have signed where keys are given, and those that it leads back to. Throws UNTRUSTED_PREDECESSOR when
+ * somebody else's would count, or the log is not the one that is known.
  */
 export async function countedLog(
   storage: Storage,

@@ -278,8 +278,8 @@ const maxTextBytes = 256 * 1024 * 1024;
 const segmentsPerFile = 4;
 
 /**
- * Divides an archive into files, from the newest markets to the oldest. Computes the roots of the segments from those of
- * the pages on the way.
+ * Divides an archive into files, from the newest markets to the oldest. Computes the roots of the segments from those
+ * of the pages on the way.
  */
 async function planFiles(
   storage: Storage,

@@ -134,7 +134,7 @@ export class PreviousSnapshot {
     return this.#present;
   }
 
-  /** With that of the manifest itself, which was read. */
+  /** Of the objects that are there, and of the manifest itself, which was read. */
   get keys(): ReadonlySet<string> {
     return new Set([...this.#present.keys(), layout.manifest(this.commit.manifest.hash)]);
   }

@@ -229,8 +229,8 @@ function evidenceOf(salt: (what: string) => string): string {
 
 /**
  * SELECT of one score per protocol and day, the last on the day before the sample's end. bri is a random walk back from
- * there, so that a protocol has the same score in samples of more or fewer days, and the dimensions are about a tenth of
- * it. The scores of the last `daysBack` days are missing.
+ * there, so that a protocol has the same score in samples of more or fewer days, and the dimensions are about a tenth
+ * of it. The scores of the last `daysBack` days are missing.
  */
 function protocolScoresQuery(protocols: number, days: number, daysBack: number): string {
   const dimension = (key: string) =>

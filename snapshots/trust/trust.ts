@@ -67,17 +67,17 @@ export class Trust {
     return this.#refusalOfRecord(layout.checked, subjectOf.checked(run), run);
   }
 
-  /** Of the record of an export. */
+  /** The same for the record of an export. */
   refusalOfExport(record: ExportRecord): UntrustedError | undefined {
     return this.#refusalOfRecord(layout.exportRecord(record.snapshotId), subjectOf.export(record), record);
   }
 
-  /** Of the record of a change as Parquet files. */
+  /** The same for the record of a change as Parquet files. */
   refusalOfChanges(record: ChangeFiles): UntrustedError | undefined {
     return this.#refusalOfRecord(layout.exportedChanges(record.changes), subjectOf.changes(record), record);
   }
 
-  /** Of the plan or a part of a run, by its key in the store. */
+  /** The same for the plan or a part of a run, by its key in the store. */
   refusalOfPart(key: string, record: Signed): UntrustedError | undefined {
     return this.#refusalOfRecord(key, subjectOf.run(key), record);
   }

@@ -100,8 +100,8 @@ function readValue(shape: Shape, json: string): string | number | boolean | unde
   return shape.kind === "text" && shape.maxBytes && !fitsIn(text, shape.maxBytes) ? undefined : text;
 }
 
-// Scores and labels come again and again, so this many of each member are remembered. A longer spelling comes from
-// nobody but who wants to fill the memory.
+// Scores and labels come again and again, so this many of each member are remembered. Only somebody who wants to
+// fill the memory sends a longer spelling.
 const [mostRemembered, longestRemembered] = [4096, 512];
 
 function remembering<Value>(read: (json: string) => Value | undefined): (json: string) => Value | undefined {
@@ -118,7 +118,7 @@ function remembering<Value>(read: (json: string) => Value | undefined): (json: s
   };
 }
 
-/** Reads an outline off a market's text in a known version of the feed. Undefined for a text that the schema may refuse. */
+/** Reads an outline off a market's text of a known version; undefined where the schema may refuse the text. */
 function outlinerOf(version: string): (line: Uint8Array) => Outline | undefined {
   const groups: Group[] = [];
   const members = marketIn(version);

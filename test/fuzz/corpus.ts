@@ -2,8 +2,9 @@ import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { deflateRawSync, inflateRawSync } from "node:zlib";
 import type { Target } from "./target.ts";
 
-// A corpus is a file of one line an input: the number of the seed that is most like it, and the input itself, compressed
-// with the seed as what came before and in base64. Most inputs were made of a seed, and take some dozen bytes so.
+// A corpus is a file of one line an input: the number of the seed that is most like it, and the input itself,
+// compressed with the seed as what came before and in base64. Most inputs were made of a seed, and take some dozen
+// bytes so.
 
 const fileOf = (name: string) => new URL(`corpus/${name}.txt`, import.meta.url);
 

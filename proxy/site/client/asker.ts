@@ -14,8 +14,8 @@ export interface Asked extends CallOptions {
 }
 
 /**
- * What is read of an answer: all of its text, or of its at most so many bytes, within one timeout; or its bytes with one
- * for each piece.
+ * What is read of an answer: all of its text, or of its at most so many bytes, within one timeout; or its bytes with
+ * one for each piece.
  */
 export type Read<T> = (answer: {
   response: Response;

@@ -161,7 +161,7 @@ async function updateCheckpoint(
   const before = log?.stored?.shown;
   const isStored = before !== undefined && (await publicTree.holds(bySize, Buffer.from(before)));
   const stored = isStored ? before : await readNote(storage, bySize);
-  // Somebody may have signed another tree of this size since all that remember were asked.
+  // Another tree of this size may have been signed since those that remember one were asked.
   if (await isFollowed(bySize, stored, { storage, newest, trust, tree })) return [];
   const own = signCheckpoint(signing, tree);
   // Must be kept before anybody sees it.

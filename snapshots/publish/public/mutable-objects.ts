@@ -74,8 +74,8 @@ interface AtHand {
 
 /**
  * Updates the public log, its checkpoint, the public names and the artefacts to the newest commit, and the site to this
- * version. Returns the commit's number, and what the witnesses made of its checkpoint. Readers of snapshots need none of
- * these objects, and the next run repeats what was interrupted.
+ * version. Returns the commit's number, and what the witnesses made of its checkpoint. Readers of snapshots need none
+ * of these objects, and the next run repeats what was interrupted.
  */
 export async function updateMutableObjects(
   storage: Storage,

@@ -27,8 +27,8 @@ export class ArchiveIndex<Columns extends SegmentColumns = SegmentColumns> {
   readonly #lacking: ReadonlySet<string>;
 
   /**
-   * `tables` are those the segments were or will be loaded with. `name` is how errors name the archive, at the beginning
-   * of a sentence.
+   * `tables` are those the segments were or will be loaded with. `name` is how errors name the archive, at the
+   * beginning of a sentence.
    */
   constructor(
     segments: readonly Columns[],

@@ -24,8 +24,8 @@ interface Ways {
 const readers = new WeakMap<Browser, Map<string, Promise<BrowserContext>>>();
 
 /**
- * The reader of all visits with a screen: the site keeps nothing in the browser but fetched parts of the index. One page
- * stays open, so that the process which has compiled the site goes on.
+ * The reader of all visits with a screen: the site keeps nothing in the browser but fetched parts of the index. One
+ * page stays open, so that the process which has compiled the site goes on.
  */
 function readerOf(browser: Browser, home: string, screen: Screen): Promise<BrowserContext> {
   const ofBrowser = readers.get(browser) ?? new Map<string, Promise<BrowserContext>>();

@@ -58,8 +58,8 @@ export async function seenBy(storage: Storage): Promise<string | undefined> {
 
 /**
  * Checks that readers see one of these snapshots, whole to the last byte, whatever a publisher left unfinished. Returns
- * it. What the next run repairs may lag behind: the record of the run, the public log and names, and the site. But every
- * public name shows a whole record.
+ * it. What the next run repairs may lag behind: the record of the run, the public log and names, and the site. But
+ * every public name shows a whole record.
  */
 export async function expectWhole(
   storage: Storage,

@@ -10,8 +10,8 @@ import { market, marketsOf, publishRecords } from "../../helpers/publish/records
 import { testKey } from "../../helpers/store/signing.ts";
 import { testFolder } from "../../helpers/store/test-folder.ts";
 
-// What is true of the answers of every endpoint, by its row of the endpoint table. Which methods an address answers, and
-// that HEAD has the headers of GET, is in test/attack/methods.test.ts.
+// What is true of the answers of every endpoint, by its row of the endpoint table. Which methods an address answers,
+// and that HEAD has the headers of GET, is in test/attack/methods.test.ts.
 
 const { id } = market(7);
 const absent = "00000000-0000-4000-9000-000000000000";
