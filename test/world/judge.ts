@@ -41,6 +41,8 @@ export class Judge {
   readonly tampered = new Set<string>();
   /** Digests of all commits that publishers made. */
   readonly digests = new Set<string>();
+  /** Manifests that collections deleted. A publisher that was slow may put one again, and then lose the commit. */
+  readonly givenUp = new Set<string>();
   /** When a collection told what it is about to delete, and how many commits there were. */
   readonly #announced = new Map<Process, { at: number; commits: number; record: string; keys: string[] }>();
   /** What was put while the record of a collection named it. */
@@ -202,6 +204,7 @@ export class Judge {
       must("nobody but gc deletes what is named by its content", hashIn(key) === "", () => key);
       return;
     }
+    if (layout.manifest.has(key)) this.givenUp.add(key);
     const names = this.commits.at(-1)?.content.slugs.map(layout.stableScore) ?? [];
     // One that a commit brings back meanwhile may go all the same; the next run puts it back.
     const announced = this.#announced.get(process);

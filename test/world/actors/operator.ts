@@ -128,13 +128,13 @@ export async function collectOnce(world: World, process: Process, { choices }: A
     dryRun: false,
     signing: await signingOf(world, choices[0]! % 2),
   };
-  // Another collection, which keeps less, gave a snapshot up meanwhile.
+  // Another collection, which keeps less, gave a snapshot up before.
   const isGone = (error: Error) => {
     const [manifest] = /manifests\/[0-9a-f]+\.json/.exec(error.message) ?? [];
     return (
       hasCode(error, "CORRUPT_OBJECT", "MISSING_OBJECT") &&
       manifest !== undefined &&
-      !world.store.objects.has(manifest)
+      world.judge.givenUp.has(manifest)
     );
   };
   const work = () => collectGarbage(world.store.of(process), options);
