@@ -41,11 +41,13 @@ describe("an archive of many markets", () => {
       expect(snapshot.archive.markets).toBe(markets);
       /** What it says of itself, which is what the process took, small change aside. */
       const bytesAMarket = async () => {
-        await collectGarbage();
-        const after = process.memoryUsage();
         const resident = catalog.residentBytes();
-        expect(after.arrayBuffers - before.arrayBuffers).toBeLessThan(resident + 2 ** 18);
-        expect(after.heapUsed - before.heapUsed).toBeLessThan(2 ** 21);
+        const grown = () => process.memoryUsage().arrayBuffers - before.arrayBuffers;
+        // What other files of this process left may be freed only by a later collection.
+        for (let turn = 0; turn === 0 || (turn < 10 && grown() > resident + 2 ** 18); turn += 1)
+          await collectGarbage();
+        expect(grown()).toBeLessThan(resident + 2 ** 18);
+        expect(process.memoryUsage().heapUsed - before.heapUsed).toBeLessThan(2 ** 21);
         return resident / markets;
       };
       const columns = await bytesAMarket();
