@@ -4,9 +4,9 @@ import type * as express from "express";
 import type { Address } from "../schemas/addresses.ts";
 import type { ErrorCode } from "../schemas/errors.ts";
 import type { NamedObject } from "../schemas/store/stored-objects.ts";
+import type { AsOf } from "../snapshots/read/answer.ts";
 import type { Catalog } from "../snapshots/read/catalog/catalog.ts";
-import type { Parameters } from "../snapshots/read/query/parameters.ts";
-import type { AsOf } from "../snapshots/read/query/query.ts";
+import type { Parameters } from "../snapshots/read/parameters.ts";
 import type { Identity } from "./access/identity.ts";
 import type { Receipt } from "./quota/quota.ts";
 

@@ -25,9 +25,9 @@ import {
   toolLimits,
   tools,
 } from "../../schemas/rooms/agents.ts";
+import { decodeCursor } from "../../snapshots/read/archive/paging.ts";
 import { budgets, Memo } from "../../snapshots/read/budgets.ts";
-import { invalidParameter, type Parameters, parseFilter } from "../../snapshots/read/query/parameters.ts";
-import { decodeCursor } from "../../snapshots/read/query/query.ts";
+import { invalidParameter, type Parameters, parseFilter } from "../../snapshots/read/parameters.ts";
 import type { Exchange, Handler, Request as Incoming, Response as Outgoing } from "../exchange.ts";
 import { refusalOf } from "../reply/problem.ts";
 import { prepare, type Reply, send, uncachedText } from "../reply/reply.ts";

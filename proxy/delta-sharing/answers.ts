@@ -3,7 +3,7 @@ import { Fault } from "../../schemas/errors.ts";
 import { sharedTable, sharingLines, sharingRoot, type TableQuery } from "../../schemas/rooms/sharing.ts";
 import type { KeyRecord } from "../../schemas/store/stored-objects.ts";
 import type { KeyRing } from "../../snapshots/keys/keys.ts";
-import { invalidParameter, optionalInteger, type Parameters } from "../../snapshots/read/query/parameters.ts";
+import { invalidParameter, optionalInteger, type Parameters } from "../../snapshots/read/parameters.ts";
 import { prunedFiles } from "../../snapshots/read/sharing/hints.ts";
 import {
   changesOf,

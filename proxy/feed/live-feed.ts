@@ -8,7 +8,7 @@ import { Fault } from "../../schemas/errors.ts";
 import { feedProtocol } from "../../schemas/headers.ts";
 import { FeedCommand, type FeedMessage, feedLimits, keyEnded } from "../../schemas/rooms/feed.ts";
 import { type ReaderStart, ScoreChangeLog, scoreReader } from "../../snapshots/read/feed/score-change-log.ts";
-import { snapshotIdOf } from "../../snapshots/read/query/query.ts";
+import { snapshotIdOf } from "../../snapshots/read/parameters.ts";
 import { within } from "../../snapshots/store/deadline.ts";
 import type { Identity } from "../access/identity.ts";
 import { hasBody } from "../connection/connections.ts";

@@ -1,6 +1,5 @@
-import { IndexParts } from "../../snapshots/read/index/index-parts.ts";
-import { askAbsence, askIndex } from "../../snapshots/read/index/market-index.ts";
-import { parseAbsenceQuery, parsePartsQuery } from "../../snapshots/read/query/query.ts";
+import { IndexParts, parsePartsQuery } from "../../snapshots/read/index/index-parts.ts";
+import { askAbsence, askIndex, parseAbsenceQuery } from "../../snapshots/read/index/market-index.ts";
 import { type Exchange, paymentOf, type Request } from "../exchange.ts";
 import { type Answer, askedReply, jsonContent, type Reply } from "../reply/reply.ts";
 import { fileReply } from "../reply/stream.ts";

@@ -6,7 +6,7 @@ import { type TableId, tableColumns } from "../../schemas/records.ts";
 import { type CsvForm, csvByType } from "../../snapshots/read/archive/csv.ts";
 import { asTable } from "../../snapshots/read/archive/rows.ts";
 import { budgets, Memo } from "../../snapshots/read/budgets.ts";
-import { snapshotIdOf } from "../../snapshots/read/query/query.ts";
+import { snapshotIdOf } from "../../snapshots/read/parameters.ts";
 import { inTime, within } from "../../snapshots/store/deadline.ts";
 import { sharingAnswers } from "../delta-sharing/answers.ts";
 import type { Exchange, Handler, Request, Response } from "../exchange.ts";

@@ -2,22 +2,21 @@ import type { Alive, BatchRequest, Ready, Usage } from "../../schemas/envelopes.
 import { Fault, isFault } from "../../schemas/errors.ts";
 import { ndjson } from "../../schemas/media.ts";
 import { plans } from "../../schemas/plans.ts";
-import { commitAsOf, readSnapshot, weakTag } from "../../snapshots/read/answer.ts";
-import { askFacets, listSnapshots, publicStatus, statusOf } from "../../snapshots/read/archive/counts.ts";
+import { type AsOf, commitAsOf, readSnapshot, weakTag } from "../../snapshots/read/answer.ts";
+import {
+  askFacets,
+  listSnapshots,
+  parseFacetQuery,
+  publicStatus,
+  statusOf,
+} from "../../snapshots/read/archive/counts.ts";
 import { findMarket, proveMarket } from "../../snapshots/read/archive/market.ts";
-import { askPage } from "../../snapshots/read/archive/paging.ts";
-import { askRows, type RowsForm, rowsByType } from "../../snapshots/read/archive/rows.ts";
+import { askPage, parseArchiveQuery } from "../../snapshots/read/archive/paging.ts";
+import { askRows, parseRowsQuery, type RowsForm, rowsByType } from "../../snapshots/read/archive/rows.ts";
 import type { Payer } from "../../snapshots/read/budgets.ts";
 import { listExports } from "../../snapshots/read/catalog/exports.ts";
 import { askProven, type Logged, proofText } from "../../snapshots/read/catalog/public-log.ts";
-import { ChangesReader } from "../../snapshots/read/changes/changes.ts";
-import {
-  type AsOf,
-  parseArchiveQuery,
-  parseChangesQuery,
-  parseFacetQuery,
-  parseRowsQuery,
-} from "../../snapshots/read/query/query.ts";
+import { ChangesReader, parseChangesQuery } from "../../snapshots/read/changes/changes.ts";
 import {
   type FoundScore,
   findScore,

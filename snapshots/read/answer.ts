@@ -4,13 +4,13 @@ import { Fault } from "../../schemas/errors.ts";
 import type { Plan } from "../../schemas/plans.ts";
 import { asOfParameter } from "../../schemas/query.ts";
 import type { Nearest } from "../../schemas/records.ts";
+import { digestPattern } from "../../schemas/shapes.ts";
 import { MissingObjectError } from "../store/errors.ts";
 import type { ByteRange } from "../store/storage.ts";
 import type { Catalog } from "./catalog/catalog.ts";
 import type { CommitLog, LogEntry } from "./catalog/commit-log.ts";
 import type { Snapshot } from "./catalog/snapshots.ts";
-import { dayMilliseconds } from "./query/parameters.ts";
-import type { AsOf } from "./query/query.ts";
+import { dayMilliseconds, invalidParameter, type Parameters, timeOf } from "./parameters.ts";
 
 /** A query that was understood, before any of its work is done. */
 export interface Asked<Plan> {
@@ -26,6 +26,23 @@ export interface Asked<Plan> {
 export function weakTag({ manifest }: LogEntry, ...parts: readonly (string | number)[]): string {
   const digest = hash("sha256", JSON.stringify([manifest.hash, ...parts]), "base64url");
   return `W/"${digest.slice(0, 27)}"`;
+}
+
+/** A snapshot by its id, or the one that was current at a time (epoch milliseconds). */
+export type AsOf = { snapshotId: string } | { time: number };
+
+/** Undefined without the parameter (INTERFACE 4.10). A cursor pins its own snapshot. */
+export function parseAsOf(parameters: Parameters): AsOf | undefined {
+  const { name } = asOfParameter;
+  const text = parameters.get(name);
+  if (text === undefined) return undefined;
+  if (parameters.has("cursor"))
+    throw invalidParameter(
+      name,
+      `${name} and cursor exclude each other; a cursor goes on in its own snapshot.`,
+    );
+  if (digestPattern.test(text)) return { snapshotId: text };
+  return { time: timeOf(name, text, dayMilliseconds - 1, "a snapshot id, 64 lower-case hex digits, or ") };
 }
 
 /** The commit that `asOf` means (INTERFACE 4.10), which may have been collected; without it the current one. */

@@ -16,7 +16,7 @@ import {
 import { isSettled, WordTable, wordsOf } from "../index/word-table.ts";
 import { CorruptObjectError } from "../store/errors.ts";
 import { ArchiveIndex, isLeftOut, type Matches } from "./archive/evaluate.ts";
-import { type ArchiveFilter, parseFilter, readParameters } from "./query/parameters.ts";
+import { type ArchiveFilter, parseFilter, readParameters } from "./parameters.ts";
 
 // Answers a query over sections of the index, in a reader's hands as in the proxy. Nothing here needs Node or a
 // library, and nothing hashes: the caller has checked the sections against their roots. Their owner may be hostile all
@@ -26,7 +26,7 @@ export { parseIndexHeader } from "../index/index-reader.ts";
 export { countFacets } from "./archive/count-facets.ts";
 export { csvHead, csvOf } from "./archive/csv.ts";
 export { evaluate, isLeftOut } from "./archive/evaluate.ts";
-export { parseFacetNames } from "./query/parameters.ts";
+export { parseFacetNames } from "./parameters.ts";
 export type { ArchiveFilter, ArchiveIndex, IndexHeader, Matches };
 
 /** The index of a segment, as far as it is at hand. */

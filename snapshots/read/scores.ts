@@ -16,7 +16,7 @@ import type { Catalog } from "./catalog/catalog.ts";
 import type { LogEntry } from "./catalog/commit-log.ts";
 import { type Logged, levelOf } from "./catalog/public-log.ts";
 import type { ListedSnapshot } from "./catalog/snapshots.ts";
-import { didYouMean } from "./query/parameters.ts";
+import { didYouMean } from "./parameters.ts";
 
 /** The list of all protocols, or an object of one of them. */
 export type ScoreName = "list" | { kind: "records" | "histories" | "dimensions"; slug: string };

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import type { Commit } from "../../schemas/store/stored-objects.ts";
 import { rollback } from "../../snapshots/maintain/rollback.ts";
-import { decodeCursor, encodeCursor } from "../../snapshots/read/query/query.ts";
+import { decodeCursor, encodeCursor } from "../../snapshots/read/archive/paging.ts";
 import { layout } from "../../snapshots/store/layout.ts";
 import { seal } from "../../snapshots/store/objects.ts";
 import { verifierText } from "../../snapshots/trust/notes/note-keys.ts";

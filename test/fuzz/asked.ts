@@ -22,24 +22,15 @@ import { paging } from "../../schemas/filters.ts";
 import { maxCursorLength } from "../../schemas/query.ts";
 import { FeedCommand } from "../../schemas/rooms/feed.ts";
 import type { ExportFile } from "../../schemas/store/stored-objects.ts";
+import { parseAsOf } from "../../snapshots/read/answer.ts";
+import { parseFacetQuery } from "../../snapshots/read/archive/counts.ts";
 import { csvByType } from "../../snapshots/read/archive/csv.ts";
-import { rowsByType } from "../../snapshots/read/archive/rows.ts";
-import {
-  type ArchiveFilter,
-  parseCanonicalFilter,
-  readParameters,
-} from "../../snapshots/read/query/parameters.ts";
-import {
-  decodeCursor,
-  encodeCursor,
-  parseAbsenceQuery,
-  parseArchiveQuery,
-  parseAsOf,
-  parseChangesQuery,
-  parseFacetQuery,
-  parsePartsQuery,
-  parseRowsQuery,
-} from "../../snapshots/read/query/query.ts";
+import { decodeCursor, encodeCursor, parseArchiveQuery } from "../../snapshots/read/archive/paging.ts";
+import { parseRowsQuery, rowsByType } from "../../snapshots/read/archive/rows.ts";
+import { parseChangesQuery } from "../../snapshots/read/changes/changes.ts";
+import { parsePartsQuery } from "../../snapshots/read/index/index-parts.ts";
+import { parseAbsenceQuery } from "../../snapshots/read/index/market-index.ts";
+import { type ArchiveFilter, parseCanonicalFilter, readParameters } from "../../snapshots/read/parameters.ts";
 import { prunedFiles } from "../../snapshots/read/sharing/hints.ts";
 import type { ByteRange } from "../../snapshots/store/storage.ts";
 import { need, needSame, parted, refused, refusedLater, type Target } from "./target.ts";

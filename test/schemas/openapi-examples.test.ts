@@ -14,7 +14,7 @@ import { describeApi } from "../../schemas/openapi/document.ts";
 import { HistoricalMarket, tableColumns } from "../../schemas/records.ts";
 import { headFrom, leafHash } from "../../snapshots/format/tree.ts";
 import { publish } from "../../snapshots/publish/publish.ts";
-import { decodeCursor, encodeCursor } from "../../snapshots/read/query/query.ts";
+import { decodeCursor, encodeCursor } from "../../snapshots/read/archive/paging.ts";
 import { writeSample } from "../../snapshots/sample/sample.ts";
 import { openSources } from "../../snapshots/sources/open-sources.ts";
 import type { Sources } from "../../snapshots/sources/sources.ts";

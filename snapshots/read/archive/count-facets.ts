@@ -19,7 +19,7 @@ import type { SegmentColumns } from "../../index/index-reader.ts";
 import type { LabelTable } from "../../index/label-table.ts";
 import { everyValue, sliceKernel } from "../../index/slice-kernel.ts";
 import type { Turn } from "../../store/in-parallel.ts";
-import { invalidParameter } from "../query/parameters.ts";
+import { invalidParameter } from "../parameters.ts";
 import type { ArchiveIndex, Matches, SegmentMatches } from "./evaluate.ts";
 
 interface Counter {

@@ -6,13 +6,21 @@ import {
   type Status,
   type TierCounts,
 } from "../../../schemas/envelopes.ts";
+import { type FacetName, facetLimit, facetNames } from "../../../schemas/filters.ts";
 import { type ForgeTier, forgeTiers } from "../../../schemas/versions.ts";
 import { ObjectError, unless } from "../../store/errors.ts";
-import { type Asked, commitAsOf, readSnapshot, weakTag } from "../answer.ts";
+import { type Asked, type AsOf, commitAsOf, readSnapshot, weakTag } from "../answer.ts";
 import { awaitBudget } from "../budgets.ts";
 import type { Catalog } from "../catalog/catalog.ts";
 import type { Archive, Snapshot } from "../catalog/snapshots.ts";
-import type { FacetQuery } from "../query/query.ts";
+import {
+  type ArchiveFilter,
+  invalidParameter,
+  optionalInteger,
+  type Parameters,
+  parseFacetNames,
+  parseFilter,
+} from "../parameters.ts";
 import { countFacets } from "./count-facets.ts";
 import { evaluate } from "./evaluate.ts";
 
@@ -76,6 +84,31 @@ export async function listSnapshots(catalog: Catalog): Promise<SnapshotList> {
     }),
   );
   return { count: snapshots.length, snapshots };
+}
+
+/** A query of GET /api/v1/markets/facets. */
+export interface FacetQuery {
+  filter: ArchiveFilter;
+  /** In the order asked, each once. */
+  by: FacetName[];
+  limit: number;
+  asOf: AsOf | undefined;
+}
+
+/** INTERFACE 4.7. */
+export function parseFacetQuery(parameters: Parameters, asOf?: AsOf): FacetQuery {
+  const text = parameters.get("by");
+  if (text === undefined)
+    throw invalidParameter(
+      "by",
+      `by is missing: one of ${facetNames.join(", ")}, or several separated by commas.`,
+    );
+  return {
+    filter: parseFilter(parameters),
+    by: parseFacetNames(text),
+    limit: optionalInteger(parameters, "limit", 1, facetLimit.max) ?? facetLimit.otherwise,
+    asOf,
+  };
 }
 
 /** Facets are counted by `plan`. */

@@ -5,7 +5,7 @@ import type { LabelTables, SegmentColumns } from "../../index/index-reader.ts";
 import { type ColumnCondition, sliceKernel } from "../../index/slice-kernel.ts";
 import type { WordTable } from "../../index/word-table.ts";
 import { inParallel, type Turn } from "../../store/in-parallel.ts";
-import { type ArchiveFilter, invalidParameter } from "../query/parameters.ts";
+import { type ArchiveFilter, invalidParameter } from "../parameters.ts";
 
 /**
  * What filters and facets are answered from: the columns of an archive, resident in a service, fetched when they are

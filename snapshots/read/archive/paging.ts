@@ -1,17 +1,60 @@
+import { z } from "zod";
 import { Fault } from "../../../schemas/errors.ts";
 import { paging } from "../../../schemas/filters.ts";
+import { maxCursorLength } from "../../../schemas/query.ts";
 import { gzipAround, type Spliced } from "../../format/gzip.ts";
 import { compareKeys, type MarketKey } from "../../format/market-line.ts";
-import { type Asked, commitAsOf, weakTag, whileKept } from "../answer.ts";
+import { type Asked, type AsOf, commitAsOf, weakTag, whileKept } from "../answer.ts";
 import { awaitBudget } from "../budgets.ts";
 import type { PlannedPage } from "../catalog/caches.ts";
 import type { Catalog } from "../catalog/catalog.ts";
 import type { LogEntry } from "../catalog/commit-log.ts";
 import type { Snapshot } from "../catalog/snapshots.ts";
-import type { ArchiveFilter } from "../query/parameters.ts";
-import { type ArchiveQuery, type Cursor, decodeCursor, encodeCursor, invalidCursor } from "../query/query.ts";
+import {
+  type ArchiveFilter,
+  invalidParameter,
+  optionalInteger,
+  type Parameters,
+  parseCanonicalFilter,
+  parseFilter,
+} from "../parameters.ts";
 import { evaluate, type Matches } from "./evaluate.ts";
 import { Lines } from "./lines.ts";
+
+/** A query of GET /api/v1/markets/historical. What the caller left out is undefined. */
+export interface ArchiveQuery {
+  filter: ArchiveFilter;
+  page: number | undefined;
+  pageSize: number | undefined;
+  cursor: string | undefined;
+  asOf: AsOf | undefined;
+}
+
+/** INTERFACE 4.5. Nothing is clamped or ignored. */
+export function parseArchiveQuery(parameters: Parameters, asOf?: AsOf): ArchiveQuery {
+  if (parameters.has("skip"))
+    throw invalidParameter(
+      "skip",
+      "skip goes on with an answer in NDJSON or CSV; ask for one with Accept, or leave it out.",
+    );
+  const query = archiveQueryOf(parameters, asOf);
+  if (query.cursor !== undefined && query.page !== undefined) {
+    throw invalidParameter(
+      "page",
+      "page and cursor exclude each other; a cursor already says where to go on.",
+    );
+  }
+  return query;
+}
+
+/** What queries of pages and of all rows have in common. */
+export const archiveQueryOf = (parameters: Parameters, asOf: AsOf | undefined): ArchiveQuery => ({
+  filter: parseFilter(parameters),
+  page: optionalInteger(parameters, "page", 1, paging.maxPage),
+  pageSize: optionalInteger(parameters, "pageSize", 1, paging.maxPageSize),
+  cursor: parameters.get("cursor"),
+  asOf,
+});
 
 /** A planned archive page. Its headers are known before its body is built. */
 export interface PagePlan {
@@ -219,3 +262,62 @@ async function ordinalAtOrAfter(catalog: Catalog, snapshot: Snapshot, key: Marke
   }
   return from;
 }
+
+/** Where a walk through one snapshot continues. A cursor is not secret and grants no rights. */
+export interface Cursor {
+  commit: number;
+  snapshotId: string;
+  /** Ordinal of the last market returned; the archive's number of markets when none was returned yet. */
+  ordinal: number;
+  /** Key of that market; time 0 and id "" when none was returned yet. */
+  after: MarketKey;
+  pageSize: number;
+  filter: ArchiveFilter;
+}
+
+const ordinal = z.int().min(0);
+const Fields = z.tuple([
+  z.int().min(1),
+  z.string().regex(/^[0-9a-f]{64}$/),
+  ordinal,
+  ordinal,
+  z.string().regex(/^([0-9a-f-]{36})?$/),
+  z.int().min(1).max(paging.maxPageSize),
+  z.string(),
+]);
+
+export function encodeCursor({ commit, snapshotId, ordinal, after, pageSize, filter }: Cursor): string {
+  const fields: z.infer<typeof Fields> = [
+    commit,
+    snapshotId,
+    ordinal,
+    after.resolvedAt,
+    after.id,
+    pageSize,
+    filter.canonical,
+  ];
+  return Buffer.from(JSON.stringify(fields)).toString("base64url");
+}
+
+export function decodeCursor(text: string): Cursor {
+  if (text.length > maxCursorLength) throw invalidCursor();
+  try {
+    const json: unknown = JSON.parse(Buffer.from(text, "base64url").toString("utf8"));
+    const [commit, snapshotId, ordinal, resolvedAt, id, pageSize, canonical] = Fields.parse(json);
+    const filter = parseCanonicalFilter(canonical);
+    const cursor = { commit, snapshotId, ordinal, after: { resolvedAt, id }, pageSize, filter };
+    // Node's decoder skips invalid characters and JSON allows spaces, so only the canonical spelling is accepted.
+    if (encodeCursor(cursor) === text) return cursor;
+  } catch {
+    // The caller gets the same answer whatever is wrong with the cursor.
+  }
+  throw invalidCursor();
+}
+
+/** No reader of this store gave out the cursor, or not in this form. */
+export const invalidCursor = () =>
+  new Fault(
+    "INVALID_CURSOR",
+    "The cursor is not one this service gave out; pass nextCursor as it is, or start without a cursor.",
+    { parameter: "cursor" },
+  );

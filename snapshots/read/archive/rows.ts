@@ -5,15 +5,46 @@ import { Fault, isFault } from "../../../schemas/errors.ts";
 import { paging } from "../../../schemas/filters.ts";
 import { byMediaType, ndjson } from "../../../schemas/media.ts";
 import { type ProtocolScore, type TableId, tableColumns } from "../../../schemas/records.ts";
-import { type Asked, type Stream, weakTag, whileKept } from "../answer.ts";
+import { type Asked, type AsOf, type Stream, weakTag, whileKept } from "../answer.ts";
 import { awaitBudget } from "../budgets.ts";
 import type { Catalog } from "../catalog/catalog.ts";
 import type { Snapshot } from "../catalog/snapshots.ts";
-import { invalidParameter } from "../query/parameters.ts";
-import type { RowsQuery } from "../query/query.ts";
+import { invalidParameter, optionalInteger, type Parameters } from "../parameters.ts";
 import { type Cell, type CsvForm, csvForms, csvHead, csvOf, csvRecord } from "./csv.ts";
 import { Lines } from "./lines.ts";
-import { cursorAt, type Position, positionOf, startOf, whileStanding } from "./paging.ts";
+import {
+  type ArchiveQuery,
+  archiveQueryOf,
+  cursorAt,
+  type Position,
+  positionOf,
+  startOf,
+  whileStanding,
+} from "./paging.ts";
+
+/** A query of the same address for all rows in one answer. */
+export interface RowsQuery extends ArchiveQuery {
+  /** Matches behind the cursor that the caller has already. */
+  skip: number;
+}
+
+/** For all rows in one answer. */
+export function parseRowsQuery(parameters: Parameters, asOf?: AsOf): RowsQuery {
+  for (const name of ["page", "pageSize"]) {
+    if (parameters.has(name))
+      throw invalidParameter(
+        name,
+        `${name} belongs to pages of JSON; an answer in NDJSON or CSV has all rows. Leave it out.`,
+      );
+  }
+  const skip = optionalInteger(parameters, "skip", 0, paging.maxPage);
+  if (skip !== undefined && !parameters.has("cursor"))
+    throw invalidParameter(
+      "skip",
+      "skip counts markets behind a cursor: give the X-Cursor they came with, too.",
+    );
+  return { ...archiveQueryOf(parameters, asOf), skip: skip ?? 0 };
+}
 
 /** A form in which rows are written. */
 export interface RowsForm extends Omit<CsvForm, "mark"> {

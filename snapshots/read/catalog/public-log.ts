@@ -28,9 +28,8 @@ import type { Storage } from "../../store/storage.ts";
 import { anyCheckpoint } from "../../trust/log/checkpoints.ts";
 import type { LogReader } from "../../trust/log/log-reader.ts";
 import type { NotedCheckpoint } from "../../trust/notes/signed-note.ts";
-import { type Asked, commitAsOf, weakTag } from "../answer.ts";
+import { type Asked, type AsOf, commitAsOf, weakTag } from "../answer.ts";
 import { awaitBudget, budgets, Memo } from "../budgets.ts";
-import type { AsOf } from "../query/query.ts";
 import type { Catalog } from "./catalog.ts";
 import type { CommitLog, LogEntry } from "./commit-log.ts";
 

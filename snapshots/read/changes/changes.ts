@@ -1,5 +1,6 @@
 import { bulkhead } from "cockatiel";
 import { Fault } from "../../../schemas/errors.ts";
+import { paging } from "../../../schemas/filters.ts";
 import type {
   ChangePartRef,
   ChangeRecord,
@@ -17,8 +18,7 @@ import { type Asked, type Stream, weakTag } from "../answer.ts";
 import { budgets, GivenUpError, Memo, type Payer, paidTurns } from "../budgets.ts";
 import type { Catalog } from "../catalog/catalog.ts";
 import type { LogEntry } from "../catalog/commit-log.ts";
-import { invalidParameter } from "../query/parameters.ts";
-import type { ChangesQuery } from "../query/query.ts";
+import { invalidParameter, optionalInteger, type Parameters, snapshotIdOf } from "../parameters.ts";
 import {
   linesOf,
   type NetChanges,
@@ -30,6 +30,26 @@ import {
   readChangesGzip,
   tagOf,
 } from "./change-lines.ts";
+
+/** A query of GET /api/v1/markets/changes. */
+export interface ChangesQuery {
+  /** Snapshot ids; without `until` the current one is meant. */
+  since: string;
+  until: string | undefined;
+  /** Lines of the answer that the caller has already. */
+  skip: number;
+}
+
+/** INTERFACE 4.8. */
+export function parseChangesQuery(parameters: Parameters): ChangesQuery {
+  const [since, until] = [snapshotIdOf(parameters, "since"), snapshotIdOf(parameters, "until")];
+  if (since === undefined)
+    throw invalidParameter("since", "since is missing: the id of the snapshot that your copy has.");
+  const skip = optionalInteger(parameters, "skip", 0, paging.maxPage);
+  if (skip !== undefined && until === undefined)
+    throw invalidParameter("skip", "skip counts lines of one answer: give its X-Snapshot-Id as until, too.");
+  return { since, until, skip: skip ?? 0 };
+}
 
 /** The net difference between two snapshots, from a line on. */
 export interface ChangesPlan extends Stream {

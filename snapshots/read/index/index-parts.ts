@@ -1,5 +1,7 @@
 import { Fault } from "../../../schemas/errors.ts";
 import { octets } from "../../../schemas/media.ts";
+import { maxIndexParts, partsParameter } from "../../../schemas/query.ts";
+import { digestPattern } from "../../../schemas/shapes.ts";
 import type { SegmentRef } from "../../../schemas/store/stored-objects.ts";
 import { chunkBytes, chunksOf } from "../../format/bytes.ts";
 import { hashBytes, hashesIn } from "../../format/hash-trees.ts";
@@ -15,6 +17,7 @@ import type { StoredFile, Stream } from "../answer.ts";
 import { leavesOf } from "../archive/market.ts";
 import { awaitBudget, budgets, Memo, type Payer, paidSteps } from "../budgets.ts";
 import type { Catalog } from "../catalog/catalog.ts";
+import { invalidParameter, type Parameters } from "../parameters.ts";
 
 /** Bytes of a table beside its arrays. */
 const entryBytes = 1000;
@@ -24,6 +27,20 @@ const pieceBytes = chunkBytes.file;
 const readAtOnce = 8;
 // Hashing the chunks of a segment takes as long as inflating this many runs.
 const stepsPerTable = 30;
+
+/** The hashes, in the order asked (INTERFACE 4.12). */
+export function parsePartsQuery(parameters: Parameters): string[] {
+  const { name } = partsParameter;
+  const hashes = parameters.get(name)?.split(",") ?? [];
+  const sound = hashes.length > 0 && hashes.every((hash) => digestPattern.test(hash));
+  if (!sound || hashes.length > maxIndexParts)
+    throw invalidParameter(
+      name,
+      `${name} must be 1 to ${maxIndexParts} hashes of 64 lower-case hex digits, separated by commas.`,
+    );
+  if (new Set(hashes).size === hashes.length) return hashes;
+  throw invalidParameter(name, `${name} names a hash more than once; once is enough.`);
+}
 
 interface FoundPart {
   bytes: number;

@@ -1,5 +1,7 @@
 import type { MarketAbsence, MarketIndex } from "../../../schemas/envelopes.ts";
 import { Fault } from "../../../schemas/errors.ts";
+import { marketIdPattern } from "../../../schemas/market.ts";
+import { idParameter } from "../../../schemas/query.ts";
 import type { SegmentRef } from "../../../schemas/store/stored-objects.ts";
 import { chunkBytes } from "../../format/bytes.ts";
 import { idOfLine } from "../../format/market-line.ts";
@@ -8,14 +10,14 @@ import { chunksOfEntries, entriesOf, idHash, ordinalsOf, requireIds } from "../.
 import { chunkLeaves } from "../../index/index-header.ts";
 import { inParallel, type Turn } from "../../store/in-parallel.ts";
 import { layout } from "../../store/layout.ts";
-import { type Asked, whileKept } from "../answer.ts";
+import { type Asked, type AsOf, whileKept } from "../answer.ts";
 import { Lines } from "../archive/lines.ts";
 import { levelsOf } from "../archive/market.ts";
 import { awaitBudget, type Payer, paidSteps } from "../budgets.ts";
 import type { Catalog } from "../catalog/catalog.ts";
 import type { LogEntry } from "../catalog/commit-log.ts";
 import { askProven, type PublicLog } from "../catalog/public-log.ts";
-import type { AsOf } from "../query/query.ts";
+import { invalidParameter, type Parameters } from "../parameters.ts";
 
 /** What the index of a snapshot consists of, and the path from its root to a checkpoint of the log (INTERFACE 4.12). */
 export function askIndex(
@@ -43,6 +45,14 @@ const readAtOnce = 8;
 const stepsPerTree = 15;
 
 type ShownSegment = MarketAbsence["segments"][number];
+
+/** The id that is asked for (INTERFACE 4.12). */
+export function parseAbsenceQuery(parameters: Parameters): string {
+  const { name } = idParameter;
+  const id = parameters.get(name) ?? "";
+  if (marketIdPattern.test(id)) return id;
+  throw invalidParameter(name, `${name} must be given: the id of a market, a UUID in lower case.`);
+}
 
 /**
  * Shows that no market of a snapshot has an id, and the path from there to a checkpoint of the log (INTERFACE 4.12).

@@ -6,7 +6,7 @@ import { exportedColumns, maxInteger } from "../../export/export-records.ts";
 import type { Catalog } from "../catalog/catalog.ts";
 import type { LogEntry } from "../catalog/commit-log.ts";
 import type { Exports } from "../catalog/exports.ts";
-import { invalidParameter, optionalInteger, type Parameters, timeOf } from "../query/parameters.ts";
+import { invalidParameter, optionalInteger, type Parameters, timeOf } from "../parameters.ts";
 
 /** What the shared table is read from. */
 export interface TableSource {

@@ -1,12 +1,8 @@
 import { endpoints } from "../../../schemas/endpoints.ts";
-import { readParameters } from "../../../snapshots/read/query/parameters.ts";
-import {
-  type ArchiveQuery,
-  parseArchiveQuery,
-  parseAsOf,
-  parseRowsQuery,
-  type RowsQuery,
-} from "../../../snapshots/read/query/query.ts";
+import { parseAsOf } from "../../../snapshots/read/answer.ts";
+import { type ArchiveQuery, parseArchiveQuery } from "../../../snapshots/read/archive/paging.ts";
+import { parseRowsQuery, type RowsQuery } from "../../../snapshots/read/archive/rows.ts";
+import { readParameters } from "../../../snapshots/read/parameters.ts";
 
 const parametersOf = (search: string) => {
   const parameters = readParameters(search, endpoints.marketsHistorical.query);

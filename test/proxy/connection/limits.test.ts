@@ -6,7 +6,7 @@ import { canonicalTarget } from "../../../proxy/routes/checks.ts";
 import { archiveParameters } from "../../../schemas/query.ts";
 import { ProtocolSlug } from "../../../schemas/records.ts";
 import { isWellFormedKey } from "../../../snapshots/keys/keys.ts";
-import { decodeCursor } from "../../../snapshots/read/query/query.ts";
+import { decodeCursor } from "../../../snapshots/read/archive/paging.ts";
 import { archiveQuery } from "../../helpers/archive/query.ts";
 import { startTestProxy, type TestProxy } from "../../helpers/http/proxy.ts";
 import { type Answer, answersOf, bearer, outcome, problemOf } from "../../helpers/http/proxy-client.ts";

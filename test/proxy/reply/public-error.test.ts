@@ -2,10 +2,10 @@ import { describe, expect, test } from "vitest";
 import { problemReply, publicError } from "../../../proxy/reply/problem.ts";
 import { errorCodes } from "../../../schemas/envelopes.ts";
 import { Fault } from "../../../schemas/errors.ts";
+import { invalidCursor } from "../../../snapshots/read/archive/paging.ts";
 import { noSnapshot } from "../../../snapshots/read/catalog/catalog.ts";
 import { damagedLog } from "../../../snapshots/read/catalog/commit-log.ts";
-import { invalidParameter } from "../../../snapshots/read/query/parameters.ts";
-import { invalidCursor } from "../../../snapshots/read/query/query.ts";
+import { invalidParameter } from "../../../snapshots/read/parameters.ts";
 import { CorruptObjectError, MissingObjectError } from "../../../snapshots/store/errors.ts";
 import { StorageError } from "../../../snapshots/store/storage.ts";
 

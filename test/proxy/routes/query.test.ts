@@ -3,7 +3,7 @@ import { searchBounds, timePattern } from "../../../schemas/filters.ts";
 import { archiveParameters, asOfParameter } from "../../../schemas/query.ts";
 import { maxLabelBytes } from "../../../schemas/shapes.ts";
 import { forgeTiers } from "../../../schemas/versions.ts";
-import { timeOf } from "../../../snapshots/read/query/parameters.ts";
+import { timeOf } from "../../../snapshots/read/parameters.ts";
 import { wantsRows } from "../../helpers/http/ndjson.ts";
 import { startTestProxy, type TestProxy } from "../../helpers/http/proxy.ts";
 import { bearer, until } from "../../helpers/http/proxy-client.ts";

@@ -1,8 +1,8 @@
 import type { LabelFacet, MonthFacet, ScoreFacet } from "../../../schemas/envelopes.ts";
 import { Fault } from "../../../schemas/errors.ts";
-import { askFacets } from "../../../snapshots/read/archive/counts.ts";
-import { readParameters } from "../../../snapshots/read/query/parameters.ts";
-import { parseAsOf, parseFacetQuery } from "../../../snapshots/read/query/query.ts";
+import { parseAsOf } from "../../../snapshots/read/answer.ts";
+import { askFacets, parseFacetQuery } from "../../../snapshots/read/archive/counts.ts";
+import { readParameters } from "../../../snapshots/read/parameters.ts";
 import type { Content } from "../contents.ts";
 import { must, type Process } from "../kernel/kernel.ts";
 import type { World } from "../world.ts";

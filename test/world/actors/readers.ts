@@ -1,11 +1,10 @@
 import { Fault } from "../../../schemas/errors.ts";
 import { keyRing } from "../../../snapshots/keys/keys.ts";
-import { askPage } from "../../../snapshots/read/archive/paging.ts";
+import { askPage, parseArchiveQuery } from "../../../snapshots/read/archive/paging.ts";
 import { Catalog } from "../../../snapshots/read/catalog/catalog.ts";
 import { Exports } from "../../../snapshots/read/catalog/exports.ts";
 import { PublicLog } from "../../../snapshots/read/catalog/public-log.ts";
-import { ChangesReader } from "../../../snapshots/read/changes/changes.ts";
-import { parseArchiveQuery, parseChangesQuery } from "../../../snapshots/read/query/query.ts";
+import { ChangesReader, parseChangesQuery } from "../../../snapshots/read/changes/changes.ts";
 import { CheckpointFile } from "../../../snapshots/trust/log/checkpoints.ts";
 import { readAnyLog, readSignedLog } from "../../../snapshots/trust/log/log-reader.ts";
 import { Trust } from "../../../snapshots/trust/trust.ts";

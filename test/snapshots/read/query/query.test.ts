@@ -1,12 +1,8 @@
 import { expect, test } from "vitest";
-import {
-  decodeCursor,
-  encodeCursor,
-  type FacetQuery,
-  parseChangesQuery,
-  parseFacetQuery,
-  parsePartsQuery,
-} from "../../../../snapshots/read/query/query.ts";
+import { type FacetQuery, parseFacetQuery } from "../../../../snapshots/read/archive/counts.ts";
+import { decodeCursor, encodeCursor } from "../../../../snapshots/read/archive/paging.ts";
+import { parseChangesQuery } from "../../../../snapshots/read/changes/changes.ts";
+import { parsePartsQuery } from "../../../../snapshots/read/index/index-parts.ts";
 import { isoOf } from "../../../../snapshots/read/sharing/sharing.ts";
 import { archiveQuery, rowsQuery } from "../../../helpers/archive/query.ts";
 

@@ -1,4 +1,4 @@
-import { Fault } from "../../../schemas/errors.ts";
+import { Fault } from "../../schemas/errors.ts";
 import {
   type Condition,
   type FacetName,
@@ -13,11 +13,11 @@ import {
   retiredFields,
   searchBounds,
   timePattern,
-} from "../../../schemas/filters.ts";
-import { csv, ndjson } from "../../../schemas/media.ts";
-import { nearest } from "../../../schemas/nearest.ts";
-import { fitsIn, integerOf, maxLabelBytes } from "../../../schemas/shapes.ts";
-import { normalised } from "../../index/word-table.ts";
+} from "../../schemas/filters.ts";
+import { csv, ndjson } from "../../schemas/media.ts";
+import { nearest } from "../../schemas/nearest.ts";
+import { digestPattern, fitsIn, integerOf, maxLabelBytes } from "../../schemas/shapes.ts";
+import { normalised } from "../index/word-table.ts";
 
 export const invalidParameter = (parameter: string, message: string) =>
   new Fault("INVALID_PARAMETER", message, { parameter });
@@ -251,6 +251,12 @@ export function optionalInteger(parameters: Parameters, name: string, min: numbe
   const value = integerOf(text, min, max);
   if (value === undefined) throw invalidParameter(name, `${name} must be an integer from ${min} to ${max}.`);
   return value;
+}
+
+export function snapshotIdOf(parameters: Parameters, name: "since" | "until"): string | undefined {
+  const id = parameters.get(name);
+  if (id === undefined || digestPattern.test(id)) return id;
+  throw invalidParameter(name, `${name} must be a snapshot id, 64 lower-case hex digits.`);
 }
 
 export const dayMilliseconds = 86_400_000;
