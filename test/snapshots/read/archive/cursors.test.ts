@@ -1,0 +1,414 @@
+import fc from "fast-check";
+import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
+import type { HistoricalMarket } from "../../../../schemas/records.ts";
+import { readPages } from "../../../../snapshots/index/segment.ts";
+import { decodeCursor } from "../../../../snapshots/read/archive/paging.ts";
+import { ObjectCache } from "../../../../snapshots/read/catalog/caches.ts";
+import { layout } from "../../../../snapshots/store/layout.ts";
+import { readCommit } from "../../../../snapshots/store/log/commits.ts";
+import { readManifest } from "../../../../snapshots/store/manifest.ts";
+import type { Storage } from "../../../../snapshots/store/storage.ts";
+import { plainFilter } from "../../../helpers/archive/plain-filter.ts";
+import { cursorWalk, idsOf, pagesOf } from "../../../helpers/archive/walk.ts";
+import { type ArchiveProxy, type Query, startArchiveProxy } from "../../../helpers/http/archive-proxy.ts";
+import { outcome, problemOf } from "../../../helpers/http/proxy-client.ts";
+import { inArchiveOrder, publishRecords, recordsAfter, recordsOf } from "../../../helpers/publish/records.ts";
+import { memoryStorage } from "../../../helpers/store/storages.ts";
+import type { Objects } from "../../../helpers/store/tamper.ts";
+
+const running = new Set<ArchiveProxy>();
+
+async function start(storage: Storage): Promise<ArchiveProxy> {
+  const proxy = await startArchiveProxy(storage);
+  running.add(proxy);
+  return proxy;
+}
+
+async function stop(proxy: ArchiveProxy): Promise<void> {
+  running.delete(proxy);
+  await proxy.stop();
+}
+
+afterEach(async () => {
+  for (const proxy of running) await stop(proxy);
+});
+
+describe("a cursor", () => {
+  /** Commit 1, 2 and 3; the first and the last have the same content. */
+  const archives: HistoricalMarket[][] = [recordsOf(0, 300), recordsOf(20, 310), recordsOf(0, 300)];
+  let proxy: ArchiveProxy;
+  beforeAll(async () => {
+    const storage = memoryStorage(new Map());
+    for (const markets of archives) await publishRecords(storage, markets);
+    proxy = await startArchiveProxy(storage);
+  });
+  afterAll(() => proxy.stop());
+  const cursorOf = async (query: Query) => (await proxy.page(query)).nextCursor!;
+
+  /** What a cursor holds: commit, snapshot id, ordinal, resolvedAt, id, pageSize, filters. */
+  type Fields = [unknown, unknown, unknown, unknown, unknown, unknown, unknown, ...unknown[]];
+  const read = (cursor: string): Fields => JSON.parse(Buffer.from(cursor, "base64url").toString());
+  const base64url = (text: string) => Buffer.from(text).toString("base64url");
+  const spell = (value: unknown) => base64url(JSON.stringify(value));
+
+  type Changes = { [place: number]: unknown };
+  const other = recordsOf(1_000, 1_001)[0]!.id;
+  test.for<[what: string, change: Changes | ((cursor: string, fields: Fields) => string | Changes)]>([
+    ["padding", (cursor) => `${cursor}=`],
+    ["a line break", (cursor) => `${cursor}\n`],
+    ["a character that base64url does not have", (cursor) => `${cursor.slice(0, 8)}.${cursor.slice(8)}`],
+    ["a cut end", (cursor) => cursor.slice(0, -1)],
+    ["twice the same", (cursor) => cursor + cursor],
+    ["JSON with white space", (_, fields) => base64url(JSON.stringify(fields, null, 1))],
+    ["numbers spelled otherwise", (_, fields) => base64url(JSON.stringify(fields).replace("[3,", "[3.0,"))],
+    ["an object in place of the list", (_, fields) => spell({ ...fields })],
+    ["a field more", (_, fields) => spell([...fields, 1])],
+    ["a field less", (_, fields) => spell(fields.slice(0, -1))],
+    ["no JSON", () => base64url("cursor")],
+    ["no text", () => Buffer.from([0xff, 0xfe, 0x00]).toString("base64url")],
+    ["null", () => base64url("null")],
+    ["words", () => "first"],
+    ["10 kB", () => "A".repeat(10_000)],
+    ["standard base64", (_, fields) => Buffer.from(`${JSON.stringify(fields)}??>>`).toString("base64")],
+    ["the next commit", { 0: 4 }],
+    ["a commit that holds another snapshot", { 0: 2 }],
+    ["commit 2^53 - 1", { 0: Number.MAX_SAFE_INTEGER }],
+    ["commit 10^21", { 0: 1e21 }],
+    ["commit 0", { 0: 0 }],
+    ["a fraction of a commit", { 0: 1.5 }],
+    ["a commit in words", { 0: "1" }],
+    ["another snapshot", (_, [, id]) => ({ 1: String(id).replace(/^./, (c) => (c === "a" ? "b" : "a")) })],
+    ["a snapshot that is a path", { 1: "../../../checked.json" }],
+    ["the ordinal above", (_, [, , ordinal]) => ({ 2: Number(ordinal) + 1 })],
+    ["the ordinal below", (_, [, , ordinal]) => ({ 2: Number(ordinal) - 1 })],
+    ["the number of markets as ordinal", { 2: 300 }],
+    ["an ordinal far beyond", { 2: Number.MAX_SAFE_INTEGER }],
+    ["a negative ordinal", { 2: -1 }],
+    ["a millisecond more", (_, [, , , time]) => ({ 3: Number(time) + 1 })],
+    ["a millisecond less", (_, [, , , time]) => ({ 3: Number(time) - 1 })],
+    ["another id", { 4: other }],
+    ["no id", { 4: "" }],
+    ["neither id nor time, at a market", { 3: 0, 4: "" }],
+    ["an id and no time, at the beginning", { 2: 300, 3: 0 }],
+    ["a time and no id, at the beginning", { 2: 300, 4: "" }],
+    ["pageSize 0", { 5: 0 }],
+    ["pageSize 501", { 5: 501 }],
+    ["a filter that its market does not match", { 6: "category=Politics" }],
+    ["an unknown filter", { 6: "colour=red" }],
+    ["a page among the filters", { 6: "category=crypto&page=2" }],
+    ["a filter given twice", { 6: "category=crypto&category=crypto" }],
+    ["a filter in another spelling", { 6: "c%61tegory=crypto" }],
+    ["filters in another order", { 6: "from=2025-01-02T00%3A00%3A00.000Z&category=crypto" }],
+    ["a time in another spelling", { 6: "category=crypto&from=2025-01-02" }],
+  ])("that this service did not give out is 400 INVALID_CURSOR: %s", async ([, change]) => {
+    const cursor = await cursorOf({ pageSize: 40, category: "crypto", from: "2025-01-02" });
+    const fields = read(cursor);
+    expect(fields[0]).toBe(3);
+    const changed = typeof change === "function" ? change(cursor, fields) : change;
+    const given = typeof changed === "string" ? changed : spell(Object.assign(fields, changed));
+    const problem = await proxy.problem({ cursor: given });
+    expect(problem).toMatchObject({ status: 400, code: "INVALID_CURSOR", parameter: "cursor" });
+  });
+
+  test("of another store is refused, and an empty one is no value at all", async () => {
+    const elsewhere = memoryStorage(new Map());
+    await publishRecords(elsewhere, recordsOf(0, 200));
+    const { nextCursor } = await (await start(elsewhere)).page({ pageSize: 10 });
+    expect(await proxy.problem({ cursor: nextCursor! })).toMatchObject({ code: "INVALID_CURSOR" });
+    const empty = { code: "INVALID_PARAMETER", parameter: "cursor" };
+    expect(await proxy.problem({ cursor: "" })).toMatchObject(empty);
+  });
+
+  const filters = { category: "crypto", min_oracle: 10, to: "2025-01-10" };
+
+  test("may have the same filters beside it, in any order and spelling of a time", async () => {
+    const cursor = await cursorOf({ ...filters, pageSize: 15 });
+    const alone = await proxy.page({ cursor });
+    expect(await proxy.page({ cursor, ...filters })).toEqual(alone);
+    const respelled = { to: "2025-01-11T00:59:59.999+01:00", min_oracle: 10, category: "crypto" };
+    expect(await proxy.page({ ...respelled, cursor })).toEqual(alone);
+  });
+
+  test("may have another pageSize beside it, which the next cursor carries on", async () => {
+    const cursor = await cursorOf({ ...filters, pageSize: 15 });
+    const expected = plainFilter(archives[2]!, filters).map(({ id }) => id);
+    const replaced = await proxy.page({ cursor, pageSize: 4 });
+    expect(replaced).toMatchObject({ pageSize: 4, page: 4, count: 4, total: expected.length });
+    expect(idsOf(replaced)).toEqual(expected.slice(15, 19));
+    const next = await proxy.page({ cursor: replaced.nextCursor! });
+    expect(next).toMatchObject({ pageSize: 4, page: 5 });
+    expect(idsOf(next)).toEqual(expected.slice(19, 23));
+  });
+
+  test.for<[code: string, parameter: string, beside: Partial<Query>, detail: string]>([
+    ["CURSOR_MISMATCH", "category", { category: "politics" }, 'the cursor has "crypto", not "politics"'],
+    ["CURSOR_MISMATCH", "min_oracle", { min_oracle: 11 }, 'the cursor has "10", not "11"'],
+    ["CURSOR_MISMATCH", "to", { to: undefined }, 'the cursor has "2025-01-10T23:59:59.999Z", not nothing'],
+    ["CURSOR_MISMATCH", "tier", { tier: "RAW" }, 'the cursor has nothing, not "RAW"'],
+    ["INVALID_PARAMETER", "page", { page: 2 }, ""],
+    ["INVALID_PARAMETER", "pageSize", { pageSize: 501 }, ""],
+  ])(
+    "is refused with other things beside it, which are named: %s %s",
+    async ([code, parameter, beside, detail]) => {
+      const cursor = await cursorOf({ ...filters, pageSize: 15 });
+      const given = Object.entries({ ...filters, ...beside, cursor }).filter(
+        ([, value]) => value !== undefined,
+      );
+      const problem = await proxy.problem(Object.fromEntries(given) as Query);
+      expect(problem).toMatchObject({ status: 400, code, parameter });
+      expect(problem.detail).toContain(detail && `${parameter}: ${detail}`);
+    },
+  );
+
+  describe("that is changed in any way", () => {
+    /** The page that the fields of a cursor ask for, if they are those of a market of their commit that matches. */
+    function expectedPage([commit, , , , id, pageSize, canonical]: Fields): string[] {
+      const query = Object.fromEntries(new URLSearchParams(String(canonical)));
+      const matching = plainFilter(archives[Number(commit) - 1]!, query);
+      const place = matching.findIndex((market) => market.id === id);
+      expect(place >= 0 || id === "").toBe(true);
+      return matching.slice(place + 1, place + 1 + Number(pageSize)).map((market) => market.id);
+    }
+
+    const replacement = fc.oneof(
+      fc.integer(),
+      fc.integer({ min: 0, max: 310 }),
+      fc.maxSafeInteger(),
+      fc.double(),
+      fc.string(),
+      fc.constantFrom("", "tier=RAW", "category=crypto", "min_oracle=0", ...archives[0]!.map(({ id }) => id)),
+      fc.jsonValue(),
+    );
+    const changedField = fc.tuple(fc.nat(6), replacement).map(
+      ([place, value]) =>
+        (cursor: string) =>
+          spell(read(cursor).with(place, value)),
+    );
+    const flippedBit = fc.tuple(fc.nat(), fc.nat(7)).map(([place, bit]) => (cursor: string) => {
+      const bytes = Buffer.from(cursor, "base64url");
+      bytes[place % bytes.length]! ^= 1 << bit;
+      return bytes.toString("base64url");
+    });
+    const changedLetter = fc.tuple(fc.nat(), fc.string({ maxLength: 3 })).map(([place, text]) => {
+      return (cursor: string) => {
+        const at = place % cursor.length;
+        return cursor.slice(0, at) + text + cursor.slice(at + 1);
+      };
+    });
+    // Fields first: what has lost a bit is no list of fields any more.
+    const changes = fc
+      .tuple(
+        fc.array(changedField, { maxLength: 2 }),
+        fc.array(fc.oneof(flippedBit, changedLetter), { maxLength: 1 }),
+      )
+      .map((parts) => parts.flat());
+
+    test("gives the page its fields truly mean, or 400, or 410, and never a fault of the service", async () => {
+      const cursors = [
+        await cursorOf({ pageSize: 7 }),
+        await cursorOf({ pageSize: 30, category: "Crypto", max_integrity: 90 }),
+        spell(read(await cursorOf({ pageSize: 7 })).with(0, 1)),
+      ];
+      await fc.assert(
+        fc.asyncProperty(fc.constantFrom(...cursors), changes, async (cursor, list) => {
+          const changed = list.reduce((text, change) => change(text), cursor);
+          const answer = await proxy.get({ cursor: changed });
+          if (answer.status === 200) {
+            expect(idsOf(answer.json())).toEqual(expectedPage(read(changed)));
+            return;
+          }
+          expect([400, 410]).toContain(answer.status);
+          problemOf(answer);
+        }),
+        { numRuns: 500 },
+      );
+    });
+  });
+});
+
+describe("a walk keeps to the snapshot it began in", () => {
+  /** Other content: markets gone, changed and added, at both ends and in between. */
+  function otherContent(markets: readonly HistoricalMarket[], round: number): HistoricalMarket[] {
+    const kept = markets.filter((_, place) => place % 7 !== round % 7 && place > round % 3);
+    const changed = kept.map((market, place) =>
+      place % 5 === round % 5
+        ? { ...market, composite: 300 + ((place + round) % 701), category: "Moved" }
+        : market,
+    );
+    return [...changed, ...recordsOf(10_000 + round * 10, 10_010 + round * 10)];
+  }
+
+  test("while its pages alternate between proxies, one polling late and one restarted", async () => {
+    const storage = memoryStorage(new Map());
+    const markets = recordsOf(0, 240);
+    await publishRecords(storage, markets);
+    const late = await start(storage);
+    let prompt = await start(storage);
+    const content = otherContent(markets, 1);
+    const { snapshotId } = await publishRecords(storage, content);
+    await prompt.refresh();
+    // The walk begins in a snapshot that the late proxy has not taken up.
+    let page = await prompt.page({ pageSize: 11, max_design: 80 });
+    const expected = plainFilter(inArchiveOrder(content), { max_design: 80 }).map(({ id }) => id);
+    const seen = idsOf(page);
+    for (let round = 2; page.nextCursor !== null; round += 1) {
+      await publishRecords(storage, otherContent(markets, round));
+      if (round % 4 === 0) {
+        await stop(prompt);
+        prompt = await start(storage);
+      } else await prompt.refresh();
+      if (round === 15) await late.refresh();
+      const answer = await (round % 2 ? prompt : late).get({ cursor: page.nextCursor });
+      expect(answer.headers["x-snapshot-id"]).toBe(snapshotId);
+      page = answer.json();
+      expect(page.total).toBe(expected.length);
+      seen.push(...idsOf(page));
+    }
+    expect(seen).toEqual(expected);
+    expect(late.catalog.current()?.commit.commit).toBe(16);
+  });
+
+  test("which a page number does not", async () => {
+    const storage = memoryStorage(new Map());
+    await publishRecords(storage, recordsOf(0, 50));
+    const proxy = await start(storage);
+    const total = async () => (await proxy.page({ page: 2, pageSize: 20 })).total;
+    await publishRecords(storage, recordsOf(0, 60));
+    expect(await total()).toBe(50);
+    await proxy.refresh();
+    expect(await total()).toBe(60);
+  });
+});
+
+describe("a cursor whose snapshot is not kept", () => {
+  const before = recordsOf(0, 300);
+  const later = (time: string, milliseconds: number) =>
+    new Date(Date.parse(time) + milliseconds).toISOString();
+  /** Every third market is gone, the newest ten as well; half of the others moved; some are new. */
+  const after = inArchiveOrder([
+    ...before
+      .filter((_, place) => place >= 10 && place % 3 !== 0)
+      .map((market, place) => ({
+        ...market,
+        resolvedAt: later(market.resolvedAt, [3_600_000, 0, 1, 0][place % 4]!),
+      })),
+    ...recordsOf(60, 90).map((market) => ({
+      ...market,
+      id: market.id.replace(/^./, "e"),
+      slug: `${market.slug}-e`,
+    })),
+  ]);
+  const original: Objects = new Map();
+  /** Cursors of walks in commit 1, each with the market it stands after. */
+  const held: { query: Query; cursor: string; last: HistoricalMarket }[] = [];
+  const expectedAfter = ({ query, last }: (typeof held)[number]) =>
+    recordsAfter(plainFilter(after, query), last);
+  const ofCrypto = () => held.find(({ query }) => query.category === "crypto")!;
+
+  beforeAll(async () => {
+    const storage = memoryStorage(original);
+    await publishRecords(storage, before);
+    const proxy = await startArchiveProxy(storage);
+    for (const query of [{}, { category: "crypto" }, { disputed: "false", min_oracle: 30, outcome: "Yes" }])
+      for (const page of await pagesOf(cursorWalk(proxy, { ...query, pageSize: 3 })))
+        if (page.nextCursor) held.push({ query, cursor: page.nextCursor, last: page.markets.at(-1)! });
+    await proxy.stop();
+    await publishRecords(storage, after);
+  });
+
+  /** A proxy over a copy of the store without some objects of it. */
+  function proxyWithout(...keys: string[]): Promise<ArchiveProxy> {
+    const copy = new Map(original);
+    for (const key of keys) copy.delete(key);
+    return start(memoryStorage(copy));
+  }
+
+  test("is 410 with a cursor to the first match strictly after the same place, or null when none follows", async () => {
+    const proxy = await proxyWithout(layout.commit(1));
+    const resumed = { none: 0, some: 0 };
+    for (const one of held) {
+      const problem = await proxy.problem({ cursor: one.cursor });
+      expect(problem).toMatchObject({ status: 410, code: "CURSOR_EXPIRED", parameter: "cursor" });
+      const expected = expectedAfter(one);
+      resumed[expected.length === 0 ? "none" : "some"] += 1;
+      expect(problem.detail).toContain(
+        expected.length === 0 ? "No market follows" : "Go on with resumeCursor",
+      );
+      if (expected.length === 0) expect(problem.resumeCursor).toBeNull();
+      else {
+        const { markets } = await proxy.page({ cursor: problem.resumeCursor!, pageSize: 500 });
+        expect(JSON.stringify(markets)).toBe(JSON.stringify(expected));
+      }
+    }
+    expect(resumed.none).toBeGreaterThan(0);
+    expect(resumed.some).toBeGreaterThan(50);
+  });
+
+  test("is 410 where the page is kept compressed, and its stored pages are not", async () => {
+    const objects = new Map(original);
+    const proxy = await start(memoryStorage(objects));
+    const { cursor } = ofCrypto();
+    const gzipped = async () => (await proxy.get({ cursor }, { "accept-encoding": "gzip" })).status;
+    expect(await gzipped()).toBe(200);
+    for (const key of objects.keys()) if (key.startsWith(layout.page.prefix)) objects.delete(key);
+    // Stored pages may leave memory before what was made of them.
+    Object.assign(proxy.catalog, { objects: new ObjectCache(memoryStorage(objects), 1) });
+    expect(await gzipped()).toBe(200);
+    const problem = await proxy.problem({ cursor });
+    expect(problem).toMatchObject({ status: 410, code: "CURSOR_EXPIRED", parameter: "cursor" });
+  });
+
+  test("carries filters and a replaced pageSize into the cursor to go on with", async () => {
+    const proxy = await proxyWithout(layout.commit(1));
+    const { query, cursor } = ofCrypto();
+    const { resumeCursor } = await proxy.problem({ cursor, ...query, pageSize: 7 });
+    const page = await proxy.page({ cursor: resumeCursor!, ...query });
+    expect(page).toMatchObject({ pageSize: 7, total: plainFilter(after, query).length });
+  });
+
+  test("is still refused when something else is wrong with it", async () => {
+    const proxy = await proxyWithout(layout.commit(1));
+    const { cursor } = held[0]!;
+    expect(await proxy.problem({ cursor: `${cursor}=` })).toMatchObject({ code: "INVALID_CURSOR" });
+    expect(await proxy.problem({ cursor, tier: "RAW" })).toMatchObject({ code: "CURSOR_MISMATCH" });
+  });
+
+  test("begins at the newest market when the place it names lies above all", async () => {
+    const above = held.find(({ last }) => last.resolvedAt > after[0]!.resolvedAt)!;
+    const proxy = await proxyWithout(layout.commit(1));
+    const { resumeCursor } = await proxy.problem({ cursor: above.cursor, pageSize: 50 });
+    expect(await proxy.page({ cursor: resumeCursor! })).toEqual(await proxy.page({ pageSize: 50 }));
+  });
+
+  /** Keys of the objects that the archive of a commit consists of. */
+  async function reachedBy(number: number): Promise<string[]> {
+    const storage = memoryStorage(original);
+    const commit = (await readCommit(storage, number))!;
+    const { segments } = await readManifest(storage, commit);
+    const pagesIn = (key: string) => readPages(key, original.get(key)!).map(({ hash }) => layout.page(hash));
+    const keys = segments.map(({ hash }) => layout.segment(hash));
+    return [layout.manifest(commit.manifest.hash), ...keys.flatMap((key) => [key, ...pagesIn(key)])];
+  }
+
+  test("is 410 whichever object is gone, or the page when that object is not needed for it", async () => {
+    const current = await reachedBy(2);
+    const gone = (await reachedBy(1)).filter((key) => !current.includes(key));
+    expect(gone.length).toBeGreaterThan(3);
+    for (const key of gone) {
+      const proxy = await proxyWithout(key);
+      const outcomes = new Set<string>();
+      for (const [place, one] of held.filter((_, place) => place % 3 === 0).entries()) {
+        const pageSize = [500, 3][place % 2]!;
+        const answer = await proxy.get({ cursor: one.cursor, ...(pageSize === 500 && { pageSize }) });
+        outcomes.add(outcome(answer));
+        if (answer.status === 200) continue;
+        const { resumeCursor } = problemOf(answer);
+        expect(resumeCursor === null).toBe(expectedAfter(one).length === 0);
+        if (resumeCursor) expect(decodeCursor(resumeCursor).pageSize).toBe(pageSize);
+      }
+      expect([...outcomes].filter((one) => !["200", "410 CURSOR_EXPIRED"].includes(one))).toEqual([]);
+      expect(outcomes).toContain("410 CURSOR_EXPIRED");
+      await stop(proxy);
+    }
+  });
+});
