@@ -41,7 +41,7 @@ function conditionOf(name: string, value: string): Condition {
     case "q": {
       const asked = askedWords(value);
       return (market) => {
-        const words = [...plainWords(market.question)];
+        const words = [...wordsOf(market.question)];
         return asked.every(({ text, prefix }) =>
           words.some((word) => (prefix ? word.startsWith(text) : word === text)),
         );
@@ -97,5 +97,14 @@ function cut(text: string, stars: boolean): Set<string> {
 
 export const plainWords = (question: string): Set<string> => cut(question, false);
 
-export const askedWords = (q: string): AskedWord[] =>
+/** The words of questions that were looked at before: a thousand queries look at the same ones. */
+const known = new Map<string, Set<string>>();
+
+function wordsOf(question: string): Set<string> {
+  const words = known.get(question) ?? plainWords(question);
+  known.set(question, words);
+  return words;
+}
+
+const askedWords = (q: string): AskedWord[] =>
   [...cut(q, true)].map((word) => ({ text: word.replace("*", ""), prefix: word.endsWith("*") }));

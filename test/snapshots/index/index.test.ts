@@ -1,7 +1,5 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { type FilterValues, filterFields } from "../../../schemas/filters.ts";
-import { runMarkets } from "../../../snapshots/format/page.ts";
 import {
   countRange,
   hasBit,
@@ -20,10 +18,7 @@ import {
   rareMarketsOf,
   timeAt,
 } from "../../../snapshots/index/columns.ts";
-import { columnsOf } from "../../../snapshots/index/index-header.ts";
-import { createLabelTables } from "../../../snapshots/index/index-reader.ts";
-import { LabelTable, retained } from "../../../snapshots/index/label-table.ts";
-import { encodeSegment, loadSegment, readIndexHeader, readPages } from "../../../snapshots/index/segment.ts";
+import { LabelTable } from "../../../snapshots/index/label-table.ts";
 import { type ColumnCondition, sliceKernel } from "../../../snapshots/index/slice-kernel.ts";
 
 const bitsOf = (bitmap: Uint32Array, size: number) =>
@@ -125,73 +120,6 @@ describe("inLabels(column, ids)", () => {
   });
 });
 
-describe("LabelTable", () => {
-  test("gives every label one id, and finds only what it was given", () => {
-    fc.assert(
-      fc.property(
-        fc.array(fc.string({ unit: "binary", maxLength: 5 })),
-        fc.string({ maxLength: 5 }),
-        (labels, other) => {
-          const table = new LabelTable();
-          const ids = labels.map((label) => table.intern(label));
-          // Lone surrogates become U+FFFD in UTF-8, in the table as in every response.
-          const known = labels.map((label) => label.toWellFormed());
-          expect(ids.map((id) => table.label(id))).toEqual(known);
-          expect(table.size).toBe(new Set(known).size);
-          expect(table.find(other) !== undefined).toBe(known.includes(other.toWellFormed()));
-        },
-      ),
-    );
-  });
-
-  test("finds labels in any letter case when it is told to, also after it has forgotten some", () => {
-    let table = new LabelTable(true);
-    const labels = [
-      "Crypto",
-      "CRYPTO",
-      "crypto ",
-      "Straße",
-      "STRASSE",
-      ...Array.from({ length: 200 }, (_, n) => `x${n}`),
-    ];
-    const ids = Uint32Array.from(labels, (label) => table.intern(label));
-    const found = (value: string) => table.matching(value).map((id) => table.label(id));
-    const check = () => {
-      expect(found("cRYPTO")).toEqual(["Crypto", "CRYPTO"]);
-      expect(found("STRAßE")).toEqual(["Straße"]);
-      expect(found("nothing")).toEqual([]);
-    };
-    check();
-    expect(found("X199")).toEqual(["x199"]);
-    table = retained(table, [ids.slice(0, 5)]);
-    check();
-    expect(found("X199")).toEqual([]);
-    expect(table.residentBytes).toBeGreaterThan(new LabelTable().residentBytes);
-
-    const exact = new LabelTable();
-    exact.intern("Crypto");
-    expect([exact.matching("Crypto"), exact.matching("crypto")]).toEqual([[0], []]);
-  });
-
-  test("forgets labels that no row has now, and renumbers the others in place", () => {
-    let table = new LabelTable();
-    const label = (n: number) => `label ${n}`;
-    const all = Uint32Array.from({ length: 5000 }, (_, n) => table.intern(label(n)));
-    const live = [all.slice(10, 20), all.slice(15, 30)];
-    // Whoever keeps ids can tell.
-    expect(retained(table, [all])).toBe(table);
-    expect(table.size).toBe(5000);
-    table = retained(table, live);
-    expect(table.size).toBe(20);
-    expect(live.map((ids) => [...ids].map((id) => table.label(id)))).toEqual([
-      Array.from({ length: 10 }, (_, n) => label(n + 10)),
-      Array.from({ length: 15 }, (_, n) => label(n + 15)),
-    ]);
-    expect(table.find(label(9))).toBeUndefined();
-    expect(table.find(label(29))).toBe(live[1]![14]);
-  });
-});
-
 describe("time column", () => {
   test("gives back every time and finds the first at or after any", () => {
     const time = fc.integer({ min: 946_684_800_000, max: 4_102_444_800_000 });
@@ -206,79 +134,5 @@ describe("time column", () => {
         }
       }),
     );
-  });
-});
-
-describe("segments", () => {
-  const values = fc.record(
-    Object.fromEntries(
-      filterFields.map((row) => [
-        row.field,
-        row.kind === "label"
-          ? fc.string({ minLength: 1, maxLength: 3 })
-          : fc.integer({ min: row.min, max: row.max }),
-      ]),
-    ),
-  ) as fc.Arbitrary<FilterValues>;
-  const rows = fc.array(fc.record({ values, resolvedAt: fc.nat(5_000_000_000_000), id: fc.uuid() }), {
-    minLength: 1,
-    maxLength: 90,
-    size: "max",
-  });
-  const words = { unicode: "1.0", hash: "cd".repeat(32), bytes: 5 };
-  const page = (markets: number, seed: number) => ({
-    markets,
-    hash: String(seed % 10).repeat(64),
-    bytes: 100 + seed,
-    root: "ab".repeat(32),
-    runs: Array.from({ length: Math.ceil(markets / runMarkets) }, (_, n) => ({
-      compressedBytes: n,
-      rawBytes: 2 * n,
-      crc: 3 * n,
-    })),
-    runHashes: "0123456789abcdef0123456789abcde"
-      .padEnd(32, String(seed % 10))
-      .repeat(Math.ceil(markets / runMarkets)),
-  });
-
-  test("hold what was put in, whatever the alignment of their bytes", () => {
-    fc.assert(
-      fc.property(rows, fc.nat(40), fc.nat(7), (unsorted, split, shift) => {
-        const sorted = unsorted.toSorted((a, b) => a.resolvedAt - b.resolvedAt);
-        const first = Math.min(split + 1, sorted.length);
-        const pages = [page(first, 1), ...(first < sorted.length ? [page(sorted.length - first, 2)] : [])];
-        const encoded = encodeSegment(pages, columnsOf(sorted), words);
-        const stored = Buffer.concat([Buffer.alloc(shift), encoded]).subarray(shift);
-        expect(readPages("segment", stored)).toEqual(pages);
-        const tables = createLabelTables();
-        const segment = loadSegment("segment", stored, tables);
-        expect(segment.markets).toBe(sorted.length);
-        expect(sorted.map((_, n) => timeAt(segment.times, n))).toEqual(sorted.map((row) => row.resolvedAt));
-        expect([...segment.pageStarts]).toEqual([
-          0,
-          ...pages.map((_, n) => (n === 0 ? first : sorted.length)),
-        ]);
-      }),
-      { numRuns: 60 },
-    );
-  });
-
-  test("are refused when cut short anywhere", () => {
-    const row = {
-      id: "x",
-      resolvedAt: 1,
-      values: Object.fromEntries(
-        filterFields.map((f) => [f.field, f.kind === "label" ? "a" : f.min]),
-      ) as FilterValues,
-    };
-    const stored = encodeSegment([page(1, 1)], columnsOf([row]), words);
-    for (let end = 0; end < stored.length - 8; end += 1) {
-      const cut = stored.subarray(0, end);
-      const read = () => [
-        loadSegment("the segment", cut, createLabelTables()),
-        readIndexHeader("the segment", cut),
-      ];
-      expect(read, String(end)).toThrow("the segment");
-    }
   });
 });

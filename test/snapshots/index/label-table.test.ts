@@ -1,10 +1,76 @@
+import fc from "fast-check";
 import { afterEach, expect, test, vi } from "vitest";
 import { rangeBitmap } from "../../../snapshots/index/bitmap.ts";
 import { buildLabelColumn, inLabels, loadLabels } from "../../../snapshots/index/columns.ts";
-import { LabelTable } from "../../../snapshots/index/label-table.ts";
+import { LabelTable, retained } from "../../../snapshots/index/label-table.ts";
 import { sliceKernel } from "../../../snapshots/index/slice-kernel.ts";
 
 afterEach(() => vi.restoreAllMocks());
+
+test("a table gives every label one id, and finds only what it was given", () => {
+  fc.assert(
+    fc.property(
+      fc.array(fc.string({ unit: "binary", maxLength: 5 })),
+      fc.string({ maxLength: 5 }),
+      (labels, other) => {
+        const table = new LabelTable();
+        const ids = labels.map((label) => table.intern(label));
+        // Lone surrogates become U+FFFD in UTF-8, in the table as in every response.
+        const known = labels.map((label) => label.toWellFormed());
+        expect(ids.map((id) => table.label(id))).toEqual(known);
+        expect(table.size).toBe(new Set(known).size);
+        expect(table.find(other) !== undefined).toBe(known.includes(other.toWellFormed()));
+      },
+    ),
+  );
+});
+
+test("a table finds labels in any letter case when it is told to, also after it has forgotten some", () => {
+  let table = new LabelTable(true);
+  const labels = [
+    "Crypto",
+    "CRYPTO",
+    "crypto ",
+    "Straße",
+    "STRASSE",
+    ...Array.from({ length: 200 }, (_, n) => `x${n}`),
+  ];
+  const ids = Uint32Array.from(labels, (label) => table.intern(label));
+  const found = (value: string) => table.matching(value).map((id) => table.label(id));
+  const check = () => {
+    expect(found("cRYPTO")).toEqual(["Crypto", "CRYPTO"]);
+    expect(found("STRAßE")).toEqual(["Straße"]);
+    expect(found("nothing")).toEqual([]);
+  };
+  check();
+  expect(found("X199")).toEqual(["x199"]);
+  table = retained(table, [ids.slice(0, 5)]);
+  check();
+  expect(found("X199")).toEqual([]);
+  expect(table.residentBytes).toBeGreaterThan(new LabelTable().residentBytes);
+
+  const exact = new LabelTable();
+  exact.intern("Crypto");
+  expect([exact.matching("Crypto"), exact.matching("crypto")]).toEqual([[0], []]);
+});
+
+test("a table forgets labels that no row has now, and renumbers the others in place", () => {
+  let table = new LabelTable();
+  const label = (n: number) => `label ${n}`;
+  const all = Uint32Array.from({ length: 5000 }, (_, n) => table.intern(label(n)));
+  const live = [all.slice(10, 20), all.slice(15, 30)];
+  // Whoever keeps ids can tell.
+  expect(retained(table, [all])).toBe(table);
+  expect(table.size).toBe(5000);
+  table = retained(table, live);
+  expect(table.size).toBe(20);
+  expect(live.map((ids) => [...ids].map((id) => table.label(id)))).toEqual([
+    Array.from({ length: 10 }, (_, n) => label(n + 10)),
+    Array.from({ length: 15 }, (_, n) => label(n + 15)),
+  ]);
+  expect(table.find(label(9))).toBeUndefined();
+  expect(table.find(label(29))).toBe(live[1]![14]);
+});
 
 /** FNV-1a as everybody knows it. */
 function fnv1a(text: string, start = 0x811c9dc5): number {

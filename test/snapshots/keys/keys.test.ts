@@ -19,7 +19,6 @@ import { layout } from "../../../snapshots/store/layout.ts";
 import { seal } from "../../../snapshots/store/objects.ts";
 import { type Storage, StorageError } from "../../../snapshots/store/storage.ts";
 import { verify } from "../../../snapshots/verify/verify.ts";
-import { runCommand } from "../../helpers/publish/commands.ts";
 import { publishArchive } from "../../helpers/publish/records.ts";
 import { describeStores } from "../../helpers/store/stores.ts";
 
@@ -276,7 +275,7 @@ function failing(): AsyncIterable<never> {
   return { [Symbol.asyncIterator]: () => ({ next: () => Promise.reject(new Error("down")) }) };
 }
 
-describeStores("keys in %s", ({ folder, newStore, newLocation, environment }) => {
+describeStores("keys in %s", ({ newStore }) => {
   test("twenty issued at once, and one revoked meanwhile: nothing is lost", async () => {
     const store = newStore();
     const first = await issueKey(store, request, now);
@@ -314,27 +313,5 @@ describeStores("keys in %s", ({ folder, newStore, newLocation, environment }) =>
     }
     expect(await revokeKey(store, "0123456789abcdef", now)).toBeUndefined();
     expect((await verify(store, () => {})).faults).toEqual([]);
-  });
-
-  test("issued, listed and revoked by the commands", async () => {
-    const store = newLocation();
-    const run = async (...args: string[]) => {
-      const all = [...args, "--store", store, "--json"];
-      const { code, stdout, stderr } = await runCommand("keys", all, {
-        from: folder,
-        env: { ...environment },
-      });
-      expect(code, stderr).toBe(0);
-      return JSON.parse(stdout);
-    };
-    const { key, ...issued } = await run("issue", "--plan", "aegis", "--owner", "acme", "--create");
-    expect(isWellFormedKey(key)).toBe(true);
-    expect(await run("list")).toEqual({ keys: [issued], damaged: [] });
-    const { key: fresh, replaces, ...second } = await run("rotate", issued.id);
-    const old = { ...issued, revokedAt: replaces.revokedAt };
-    expect([isWellFormedKey(fresh), fresh === key, replaces.id]).toEqual([true, false, issued.id]);
-    expect(await run("list")).toEqual({ keys: [old, second], damaged: [] });
-    const { revokedAt } = await run("revoke", second.id);
-    expect(await run("list")).toEqual({ keys: [old, { ...second, revokedAt }], damaged: [] });
   });
 });

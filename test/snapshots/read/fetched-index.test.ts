@@ -1,103 +1,34 @@
-import fc from "fast-check";
 import { beforeAll, expect, test } from "vitest";
-import { facetNames } from "../../../schemas/filters.ts";
 import { feedVersion } from "../../../schemas/versions.ts";
 import {
   countFacets,
   evaluate,
-  isLeftOut,
   openIndex,
   parseIndexHeader,
   readFilter,
   sectionsFor,
 } from "../../../snapshots/read/fetched-index.ts";
-import { combinations } from "../../helpers/archive/combinations.ts";
-import { indexParts } from "../../helpers/archive/index-parts.ts";
+import { type IndexParts, indexParts } from "../../helpers/archive/index-parts.ts";
 import { segmentEnds } from "../../helpers/archive/odd-markets.ts";
 import { plainFilter } from "../../helpers/archive/plain-filter.ts";
-import { startArchiveProxy } from "../../helpers/http/archive-proxy.ts";
 import { publishRecords, recordsOf } from "../../helpers/publish/records.ts";
 import { memoryStorage } from "../../helpers/store/storages.ts";
 import type { Objects } from "../../helpers/store/tamper.ts";
 
-/** Markets of two segments, in a store. */
-async function twoSegments() {
-  const [segmentEnd] = segmentEnds().take(1);
-  const markets = recordsOf(0, 200).map((market, index) =>
-    index === 90 ? { ...market, id: segmentEnd! } : market,
-  );
-  const objects: Objects = new Map();
-  const storage = memoryStorage(objects);
-  await publishRecords(storage, markets);
-  const parts = indexParts(objects);
-  expect(parts).toHaveLength(2);
-  return { markets, storage, parts };
-}
-
 const atOnce = async () => {};
 
-let stored: Awaited<ReturnType<typeof twoSegments>>;
+/** Markets of two segments, and their index. */
+const [segmentEnd] = segmentEnds().take(1);
+const markets = recordsOf(0, 200).map((market, n) => (n === 90 ? { ...market, id: segmentEnd! } : market));
+let parts: IndexParts[];
 beforeAll(async () => {
-  stored = await twoSegments();
-});
-
-test("headers, sections and words alone give the totals, facets and rows that the service gives", async () => {
-  const { markets, storage, parts } = stored;
-  const newestFirst = markets.toSorted((a, b) => (a.resolvedAt < b.resolvedAt ? 1 : -1));
-  let needed = new Set<string>();
-  const segments = parts.map(({ header, sections, words }, index) => ({
-    header: parseIndexHeader(`index ${index}`, header),
-    section(name: string) {
-      expect(needed).toContain(`${index} ${name}`);
-      return sections.get(name)!;
-    },
-    get words() {
-      expect(needed).toContain(`${index} words`);
-      return words;
-    },
-  }));
-  const known = openIndex(segments, feedVersion);
-  const proxy = await startArchiveProxy(storage);
-  try {
-    await fc.assert(
-      fc.asyncProperty(
-        combinations(markets),
-        fc.subarray([...facetNames]),
-        fc.boolean(),
-        async ({ filters }, by, again) => {
-          const query = new URLSearchParams();
-          for (const [name, value] of Object.entries(filters)) query.set(name, String(value));
-          const filter = readFilter(String(query));
-          const names = segments.map(({ header }) => [
-            ...sectionsFor(header, { ...filter, by }),
-            ...(filter.words.length > 0 && !isLeftOut(header, filter.conditions) ? ["words"] : []),
-          ]);
-          needed = new Set(names.flatMap((all, index) => all.map((name) => `${index} ${name}`)));
-          // What was read before is not read again.
-          const index = again ? known : openIndex(segments, feedVersion);
-          const found = await evaluate(index, filter, atOnce);
-          const matching = plainFilter(markets, filters);
-          expect(found.total).toBe(matching.length);
-          const rows = found.slice(1, 50).map((ordinal) => newestFirst[markets.length - 1 - ordinal]!);
-          const times = matching
-            .map(({ resolvedAt }) => resolvedAt)
-            .toSorted()
-            .toReversed();
-          expect(rows.map(({ resolvedAt }) => resolvedAt)).toEqual(times.slice(1, 51));
-          if (by.length === 0) return;
-          const told = await proxy.facets({ ...filters, by: by.join(), limit: 1000 });
-          expect(await countFacets(index, found, by, 1000, atOnce)).toEqual(told.facets);
-        },
-      ),
-      { numRuns: 60 },
-    );
-  } finally {
-    await proxy.stop();
-  }
+  const objects: Objects = new Map();
+  await publishRecords(memoryStorage(objects), markets);
+  parts = indexParts(objects);
+  expect(parts).toHaveLength(2);
 });
 
 test("a reader fetches the sections that an answer needs, once", async () => {
-  const { parts } = stored;
   const read: string[] = [];
   const segments = parts.map(({ header, sections }, index) => ({
     header: parseIndexHeader(`index ${index}`, header),
@@ -127,7 +58,7 @@ test("a reader fetches the sections that an answer needs, once", async () => {
 });
 
 test("times with other ends than their header says are told", async () => {
-  const [{ header: bytes, sections }] = stored.parts as [(typeof stored.parts)[number]];
+  const [{ header: bytes, sections }] = parts as [IndexParts];
   const header = parseIndexHeader("index", bytes);
   const filter = readFilter(`from=${new Date(header.newest).toISOString()}`);
   for (const ends of [{ oldest: header.oldest - 1 }, { newest: header.newest + 1 }]) {
@@ -139,7 +70,6 @@ test("times with other ends than their header says are told", async () => {
 });
 
 test("sections may begin anywhere in memory, and limits of facets are those of the service", async () => {
-  const { markets, parts } = stored;
   const segments = parts.map(({ header, sections }, index) => ({
     header: parseIndexHeader(`index ${index}`, header),
     section(name: string) {

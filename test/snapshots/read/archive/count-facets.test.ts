@@ -1,12 +1,10 @@
 import { expect, test } from "vitest";
-import type { LabelFacet } from "../../../../schemas/envelopes.ts";
 import { type Condition, filterFields } from "../../../../schemas/filters.ts";
 import { feedVersion } from "../../../../schemas/versions.ts";
-import { buildIntegerColumn, buildLabelColumn, loadLabels } from "../../../../snapshots/index/columns.ts";
 import { createLabelTables, type SegmentColumns } from "../../../../snapshots/index/index-reader.ts";
 import { retained } from "../../../../snapshots/index/label-table.ts";
 import { countFacets } from "../../../../snapshots/read/archive/count-facets.ts";
-import { ArchiveIndex, candidates, evaluate, Matches } from "../../../../snapshots/read/archive/evaluate.ts";
+import { ArchiveIndex, evaluate, Matches } from "../../../../snapshots/read/archive/evaluate.ts";
 
 /** A segment that says to have so many markets; the columns hold its oldest one. */
 function segment(markets: number): SegmentColumns {
@@ -60,36 +58,6 @@ test("labels of a facet are looked at in steps, too", async () => {
   const { steps, turn } = noted();
   const found = await countFacets(columns, new Matches([], [0]), ["outcome"], 10, turn);
   expect([found.outcome, steps]).toMatchObject([{ distinct: 0, buckets: [] }, [1]]);
-});
-
-test("the most frequent values are found wherever they stand, and equally frequent ones come by name", async () => {
-  const rare = Array.from({ length: 400 }, (_, index) => `Rare ${String(index).padStart(3, "0")}`);
-  const outcomes = [...Array<string>(4).fill("Early"), ...rare, "Often", "Often", "Twice", "Twice", "Often"];
-  const columns = archive(outcomes.length);
-  const { markets, integers, labels } = columns.segments[0]!;
-  labels.set("outcome", loadLabels(buildLabelColumn(outcomes), markets, columns.tables.outcome));
-  const tiers = outcomes.map((_, index) => [1, 2, 4, 4][index] ?? 3);
-  integers.set("tier", buildIntegerColumn(tiers, 1, 7));
-  integers.set("disputed", buildIntegerColumn(Array(markets).fill(1), 0, 1));
-  const found = async (chosen: number, by: "outcome" | "tier", limit: number) => {
-    const matches = new Matches([candidates(markets, 0, chosen)], columns.starts);
-    const facet = (await countFacets(columns, matches, [by], limit, async () => {}))[by];
-    const { buckets, other } = facet as LabelFacet;
-    expect(buckets.every(({ count, disputed }) => count === disputed)).toBe(true);
-    return [...buckets.map(({ value, count }) => [value, count]), other.count];
-  };
-  expect(await found(markets, "outcome", 1)).toEqual([["Early", 4], 405]);
-  expect(await found(markets, "outcome", 2)).toEqual([["Early", 4], ["Often", 3], 402]);
-  const five = [
-    ["Early", 4],
-    ["Often", 3],
-    ["Twice", 2],
-    ["Rare 000", 1],
-    ["Rare 001", 1],
-  ];
-  expect(await found(markets, "outcome", 5)).toEqual([...five, 398]);
-  expect(await found(4, "tier", 2)).toEqual([["TEMPERED", 2], ["CAST", 1], 1]);
-  expect(await found(4, "tier", 3)).toEqual([["TEMPERED", 2], ["CAST", 1], ["RAW", 1], 0]);
 });
 
 test("filtering waits for a turn before each segment, unless there is nothing to compare", async () => {

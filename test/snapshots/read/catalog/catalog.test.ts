@@ -2,13 +2,7 @@ import { beforeAll, describe, expect, test } from "vitest";
 import { historyDays } from "../../../../schemas/envelopes.ts";
 import { forgeTiers } from "../../../../schemas/versions.ts";
 import { rollback } from "../../../../snapshots/maintain/rollback.ts";
-import {
-  commitAsOf,
-  planSince,
-  publishedAt,
-  readSnapshot,
-  whileKept,
-} from "../../../../snapshots/read/answer.ts";
+import { commitAsOf, planSince, publishedAt, whileKept } from "../../../../snapshots/read/answer.ts";
 import { publicStatus, statusOf } from "../../../../snapshots/read/archive/counts.ts";
 import { Catalog, type CatalogOptions } from "../../../../snapshots/read/catalog/catalog.ts";
 import { CorruptObjectError, MissingObjectError } from "../../../../snapshots/store/errors.ts";
@@ -272,20 +266,6 @@ describe("looking back", () => {
       "developer",
       "aegis",
     ]);
-  });
-
-  test("finds that a snapshot was collected meanwhile, and names those beside it", async () => {
-    const { catalog, commit, collect } = catalogOver();
-    await catalog.refresh();
-    await catalog.log.readable();
-    await collect(3);
-    const named = async (number: number) => {
-      const { snapshotId, publishedAt: at } = await commit(number);
-      return { snapshotId, publishedAt: at };
-    };
-    const nearest = { before: await named(2), after: await named(6) };
-    const reading = readSnapshot(catalog, await commit(3), async () => {});
-    await expect(reading).rejects.toMatchObject({ code: "SNAPSHOT_EXPIRED", extras: { nearest } });
   });
 
   test("tells of a snapshot that is kept what went wrong", async () => {

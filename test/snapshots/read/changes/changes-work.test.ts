@@ -1,7 +1,6 @@
 import { Readable } from "node:stream";
 import { promisify } from "node:util";
 import { gunzipSync } from "node:zlib";
-import fc from "fast-check";
 import { beforeAll, describe, expect, onTestFinished, test, vi } from "vitest";
 import type { ChangeRecord } from "../../../../schemas/store/stored-objects.ts";
 import {
@@ -19,7 +18,6 @@ import { ObjectCache } from "../../../../snapshots/read/catalog/caches.ts";
 import { Catalog } from "../../../../snapshots/read/catalog/catalog.ts";
 import {
   type ChangeTexts,
-  linesOf,
   netOf,
   pageTexts,
   partTexts,
@@ -94,87 +92,49 @@ test("a page is held once, however many of its markets differ, and a part as it 
   expect([texts.bytes, texts.lines(1)]).toEqual([600, 3]);
 });
 
-test("lines of a difference come from any place on, and its whole runs as they are stored", async () => {
+test("whole runs of a difference are sent as they are stored, and lines of others are read run by run, once", async () => {
   const lines = 40;
-  /** The text of a line of an object. */
   const textOf = (source: number, line: number) => Buffer.from(`{"id":"${source}/${line}"}`);
   const putOf = (source: number, line: number) => String(putLine(textOf(source, line)));
   const linesIn = (run: number) => numbers(Math.min(runMarkets, lines - run * runMarkets), run * runMarkets);
-  /** Texts that note which runs are read, and which are taken as they are stored. */
-  const noted = (compressed: boolean) => {
-    const [read, pieces]: [string[], string[]] = [[], []];
-    const texts: ChangeTexts = {
-      ...{ bytes: 0, lines: () => lines },
-      async run(source, run) {
-        read.push(`${source}/${run}`);
-        return linesIn(run).map((line) => textOf(source, line));
-      },
-      ...(compressed && {
-        async piece(source: number, run: number) {
-          pieces.push(`${source}/${run}`);
-          return compressPiece(
-            Buffer.from(
-              linesIn(run)
-                .map((line) => putOf(source, line))
-                .join(""),
-            ),
-            1,
-          );
-        },
-      }),
-    };
-    return { read, pieces, texts };
-  };
-  /** Which lines of three objects are put: most of them, so that there are whole runs. */
-  const kept = fc.array(fc.integer({ min: 0, max: 11 }), { minLength: 3 * lines, maxLength: 3 * lines });
-  await fc.assert(
-    fc.asyncProperty(kept, fc.nat(8), fc.nat(70), fc.boolean(), async (dice, removed, skip, compressed) => {
-      const put = numbers(3 * lines).filter((place) => dice[place]! > 0);
-      const placeOf = (place: number) => [Math.floor(place / lines), place % lines] as const;
-      const deletes = idColumn(removed);
-      const gone = new Entries();
-      for (const n of numbers(removed)) {
-        gone.add(rowAt(n));
-        gone.copyId(n, deletes, n);
-      }
-      const { read, pieces, texts } = noted(compressed);
-      const puts = Uint32Array.from(put, (place) => tagOf(...placeOf(place)));
-      const net = { deletes, puts, texts, bytes: 0 };
-      const expected = [
-        ...numbers(removed).map((n) => `{"op":"delete","id":"${idOf(n)}"}\n`),
-        ...put.map((place) => putOf(...placeOf(place))),
-      ];
-      expect(linesOf(net)).toBe(expected.length);
-      const from = Math.min(skip, expected.length);
-      const sent = async (chunks: AsyncIterable<StreamChunk>) => {
-        const all: StreamChunk[] = await Readable.from(chunks).toArray();
-        expect(all.reduce((sum, { count }) => sum + count, 0)).toBe(expected.length - from);
-        return Buffer.concat(all.map(({ text }) => text));
-      };
-      expect(String(await sent(readChanges(net, from)))).toBe(expected.slice(from).join(""));
-      expect(new Set(read).size).toBe(read.length);
-      read.length = 0;
-      expect(String(gunzipSync(await sent(readChangesGzip(net, from))))).toBe(expected.slice(from).join(""));
-      const rest = new Set(put.slice(Math.max(0, from - removed)));
-      const whole = numbers(3).flatMap((source) =>
-        numbers(3).flatMap((run) =>
-          linesIn(run).every((line) => rest.has(source * lines + line)) ? `${source}/${run}` : [],
-        ),
-      );
-      expect(pieces).toEqual(compressed ? whole : []);
-      if (compressed) for (const run of whole) expect(read).not.toContain(run);
-    }),
-    {
-      numRuns: 40,
-      examples: [
-        [Array(3 * lines).fill(1), 0, 0, true],
-        [Array(3 * lines).fill(1), 3, 3 + runMarkets, true],
-        [[...Array(7).fill(1), 0, ...Array(3 * lines - 8).fill(1)], 0, 0, true],
-        [[1, 0, ...Array(3 * lines - 2).fill(1)], 0, 0, true],
-        [[...Array(3 * lines - 1).fill(1), 0], 0, 0, true],
-      ],
+  const [read, pieces]: [string[], string[]] = [[], []];
+  const texts: ChangeTexts = {
+    ...{ bytes: 0, lines: () => lines },
+    async run(source, run) {
+      read.push(`${source}/${run}`);
+      return linesIn(run).map((line) => textOf(source, line));
     },
-  );
+    async piece(source, run) {
+      pieces.push(`${source}/${run}`);
+      const puts = linesIn(run).map((line) => putOf(source, line));
+      return compressPiece(Buffer.from(puts.join("")), 1);
+    },
+  };
+  const sent = async (chunks: AsyncIterable<StreamChunk>) =>
+    Buffer.concat((await Readable.from(chunks).toArray()).map(({ text }: StreamChunk) => text));
+  // Which of the lines of two objects are left out, and how many lines are skipped.
+  for (const [without, skip, whole] of [
+    [[], 0, ["0/0", "0/1", "0/2", "1/0", "1/1", "1/2"]],
+    [[], 1, ["0/1", "0/2", "1/0", "1/1", "1/2"]],
+    [[], runMarkets, ["0/1", "0/2", "1/0", "1/1", "1/2"]],
+    [[0], 0, ["0/1", "0/2", "1/0", "1/1", "1/2"]],
+    [[7, lines + 20], 0, ["0/1", "0/2", "1/0", "1/2"]],
+    [[2 * lines - 1], 0, ["0/0", "0/1", "0/2", "1/0", "1/1"]],
+  ] as const) {
+    const places = numbers(2 * lines)
+      .filter((place) => !without.some((other) => other === place))
+      .map((place) => [Math.floor(place / lines), place % lines] as const);
+    const puts = Uint32Array.from(places, (place) => tagOf(...place));
+    const net = { deletes: idColumn(0), puts, texts, bytes: 0 };
+    const expected = places.slice(skip).map((place) => putOf(...place));
+    read.length = pieces.length = 0;
+    expect(String(await sent(readChanges(net, skip)))).toBe(expected.join(""));
+    expect(new Set(read).size).toBe(read.length);
+    read.length = 0;
+    expect(String(gunzipSync(await sent(readChangesGzip(net, skip))))).toBe(expected.join(""));
+    expect(pieces).toEqual(whole);
+    expect(read.filter((run) => pieces.includes(run))).toEqual([]);
+  }
 });
 
 describe("work on a far difference", () => {

@@ -243,33 +243,3 @@ describe("the changes of a commit", () => {
     expect((await changesOf(feed, 2))[0]?.current?.bri).toBe(2);
   });
 });
-
-describe("the commit of a snapshot", () => {
-  async function ids(storage: Storage, count: number): Promise<string[]> {
-    const snapshots: string[] = [];
-    for (let n = 0; n < count; n += 1) snapshots.push(await publishBook(storage, bookOf({ aave: n })));
-    return snapshots;
-  }
-  const numbers = async (storage: Storage, snapshots: readonly string[]) => {
-    const feed = feedOver(storage);
-    return Promise.all(snapshots.map(async (id) => (await feed.commitOf(id))?.commit));
-  };
-
-  test("is found as long as its manifest is kept", async () => {
-    const storage = memoryStorage(new Map());
-    const all = await ids(storage, 30);
-    expect(await numbers(storage, all)).toEqual(all.map((_, n) => n + 1));
-    const { manifest } = await feedOver(storage).commit(2);
-    await storage.delete(layout.manifest(manifest.hash));
-    expect(await numbers(storage, all)).toEqual(all.map((_, n) => (n === 1 ? undefined : n + 1)));
-  });
-
-  test("is the newest of several, also of one withdrawn; none is of an unknown one or in an empty store", async () => {
-    const storage = memoryStorage(new Map());
-    const unknown = "0".repeat(64);
-    expect(await numbers(storage, [unknown])).toEqual([undefined]);
-    const [one = "", two = ""] = await ids(storage, 2);
-    await rollback(storage, "1", () => new Date("2026-03-02T00:00:00.000Z"));
-    expect(await numbers(storage, [one, two, unknown])).toEqual([3, 2, undefined]);
-  });
-});

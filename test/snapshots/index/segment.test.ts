@@ -3,7 +3,7 @@ import { describe, expect, test } from "vitest";
 import { type FilterValues, filterFields } from "../../../schemas/filters.ts";
 import { feedVersion } from "../../../schemas/versions.ts";
 import type { Page } from "../../../snapshots/format/page.ts";
-import { buildLabelColumn, faultIn } from "../../../snapshots/index/columns.ts";
+import { buildLabelColumn, faultIn, timeAt } from "../../../snapshots/index/columns.ts";
 import { columnsOf, type IndexRow, judgeHeader } from "../../../snapshots/index/index-header.ts";
 import { createLabelTables, parseIndexHeader } from "../../../snapshots/index/index-reader.ts";
 import {
@@ -44,13 +44,57 @@ const stored = encodeSegment([page(512), page(88)], columnsOf(rows), words);
 const label = filterFields.find(({ kind }) => kind === "label")!.field;
 
 describe("a segment", () => {
-  test("gives back its rows", () => {
-    expect(decodeRows("it", stored)).toEqual(rows);
-    const loaded = loadSegment("it", stored, createLabelTables());
-    expect(loaded.markets).toBe(count);
-    expect(loaded.residentBytes).toBeGreaterThan(
+  const anyRows = fc.array(
+    fc.record({
+      resolvedAt: fc.nat(5_000_000_000_000),
+      values: fc.record(
+        Object.fromEntries(
+          filterFields.map((row) => [
+            row.field,
+            row.kind === "label"
+              ? fc.string({ minLength: 1, maxLength: 3 })
+              : fc.integer({ min: row.min, max: row.max }),
+          ]),
+        ),
+      ) as fc.Arbitrary<FilterValues>,
+    }),
+    { minLength: 1, maxLength: 90, size: "max" },
+  );
+
+  test("gives back what was put in, whatever the alignment of its bytes", () => {
+    fc.assert(
+      fc.property(anyRows, fc.nat(40), fc.nat(7), (unsorted, split, shift) => {
+        const sorted = unsorted.toSorted((a, b) => a.resolvedAt - b.resolvedAt);
+        const first = Math.min(split + 1, sorted.length);
+        const pages = [page(first), ...(first < sorted.length ? [page(sorted.length - first)] : [])];
+        const encoded = encodeSegment(pages, columnsOf(sorted), words);
+        const shifted = Buffer.concat([Buffer.alloc(shift), encoded]).subarray(shift);
+        expect(readPages("it", shifted)).toEqual(pages);
+        expect(decodeRows("it", shifted)).toEqual(sorted);
+        const segment = loadSegment("it", shifted, createLabelTables());
+        expect(segment.markets).toBe(sorted.length);
+        expect(sorted.map((_, n) => timeAt(segment.times, n))).toEqual(sorted.map((row) => row.resolvedAt));
+        const ends = pages.map((_, n) => (n === 0 ? first : sorted.length));
+        expect([...segment.pageStarts]).toEqual([0, ...ends]);
+      }),
+      { numRuns: 60, examples: [[rows, 511, 0]] },
+    );
+    expect(loadSegment("it", stored, createLabelTables()).residentBytes).toBeGreaterThan(
       readSections("it", stored)("runHashes", 38 * 16).length + 4 * count,
     );
+  });
+
+  test("is refused when it is cut short anywhere", () => {
+    const [row] = rows as [IndexRow];
+    const small = encodeSegment([page(1)], columnsOf([row]), words);
+    for (let end = 0; end < small.length - 8; end += 3) {
+      const cut = small.subarray(0, end);
+      const read = () => [
+        loadSegment("the segment", cut, createLabelTables()),
+        readIndexHeader("the segment", cut),
+      ];
+      expect(read, String(end)).toThrow("the segment");
+    }
   });
 
   /** The segment with other bytes at a place of a section. */
