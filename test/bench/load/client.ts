@@ -9,6 +9,40 @@ export interface Target {
   headers: Record<string, string>;
 }
 
+/** Asked before, and not counted: they compile code and open connections. */
+export const warmUps = 30;
+
+/**
+ * Asks every side each query, one at a time, and returns how many milliseconds each took. The side that begins changes
+ * from query to query. `look` gets the answers.
+ */
+export async function latencies<Side extends string>(
+  queries: readonly string[],
+  sides: Record<Side, (query: string, place: number) => Promise<Asked>>,
+  look: (answers: Record<Side, Asked["answer"]>, query: string, place: number) => Promise<void> | void,
+): Promise<Record<Side, number[]>> {
+  const names = Object.keys(sides) as Side[];
+  const all = Object.fromEntries(names.map((name) => [name, []])) as unknown as Record<Side, number[]>;
+  for (const [place, query] of queries.entries()) {
+    const answers = {} as Record<Side, Asked["answer"]>;
+    for (const name of place % 2 === 0 ? names : names.toReversed()) {
+      const { answer, milliseconds } = await sides[name](query, place);
+      answers[name] = answer;
+      if (place >= warmUps) all[name].push(milliseconds);
+    }
+    await look(answers, query, place);
+  }
+  return all;
+}
+
+/** What asks a server for an address that a query gives. */
+export const overHttp =
+  (target: Target, address: (query: string, place: number) => string) =>
+  async (query: string, place: number): Promise<Asked> => {
+    const timed = await ask(target, address(query, place));
+    return { milliseconds: timed.milliseconds, answer: jsonOf(timed) };
+  };
+
 /** An answer and how long it took, to its last byte as it was sent. */
 export interface Timed {
   milliseconds: number;

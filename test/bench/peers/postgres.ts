@@ -1,21 +1,13 @@
-import { chmod, chown, mkdir } from "node:fs/promises";
+import { mkdir } from "node:fs/promises";
 import { totalmem } from "node:os";
-import { Client } from "pg";
-import { serverUser } from "../../helpers/servers/postgres.ts";
-import { freePort } from "../../helpers/servers/programs.ts";
-import { runProgram, startServer, whenReady } from "../run/processes.ts";
+import { makeDatabase, openDatabase, type TestPostgres } from "../../helpers/servers/postgres.ts";
 import type { Bench } from "../run/run.ts";
-import { loadMarkets } from "./postgres-load.ts";
-
-const user = "bench";
+import { labelColumns, loadLines, scoreColumns } from "./market-lines.ts";
 
 /** How it is set up, as PostgreSQL's documentation advises for a machine of this size with an SSD. */
-function settings(port: number): Record<string, string | number> {
+function settings(): Record<string, string | number> {
   const mebibytes = totalmem() / 2 ** 20;
   return {
-    port,
-    listen_addresses: "127.0.0.1",
-    unix_socket_directories: "",
     shared_buffers: `${Math.min(4096, Math.round(mebibytes / 4))}MB`,
     effective_cache_size: `${Math.round(mebibytes / 2)}MB`,
     work_mem: "64MB",
@@ -29,52 +21,52 @@ function settings(port: number): Record<string, string | number> {
     // The data does not change while it is measured.
     autovacuum: "off",
     logging_collector: "off",
-    log_min_messages: "fatal",
   };
 }
 
 /** Starts PostgreSQL over the sample's markets; returns its address. */
 export async function startPostgres({ data, ends, programs }: Bench): Promise<string> {
   const sources = await data.sources();
-  const port = await freePort();
-  const address = `postgresql://${user}@127.0.0.1:${port}/postgres`;
-  const owner = serverUser();
-  const start = async (folder: string) => {
-    const given = Object.entries(settings(port)).flatMap(([name, value]) => ["-c", `${name}=${value}`]);
-    // Its fast way to stop: SIGTERM would wait for clients.
-    const child = startServer(ends, [programs.postgres, "-D", folder, ...given], {
-      ...owner,
-      cwd: folder,
-      stopSignal: "SIGINT",
-    });
-    await whenReady(child, () => withClient(address, async () => {}));
+  const open = async (folder: string) => {
+    const server = await openDatabase(programs, folder, settings());
+    ends.add(server.stop);
+    return server;
   };
-  let started = false;
-  const folder = await data.once("postgres", async (place) => {
+  let server: TestPostgres | undefined;
+  const folder = await data.once("postgresql", async (place) => {
     await mkdir(place);
-    await chmod(place, 0o700);
-    if (owner.uid !== undefined) await chown(place, owner.uid, owner.gid!);
-    const init = [programs.initdb, "-D", place, "-U", user, "--no-sync"];
-    await runProgram(ends, [...init, "-A", "trust", "-E", "UTF8", "--locale=C", "--lc-ctype=C.UTF-8"], {
-      ...owner,
-      cwd: place,
-    });
-    await start(place);
-    started = true;
-    await withClient(address, (sql) =>
-      loadMarkets(sql, { address, psql: programs.psql, sources, scratch: data.scratch }),
-    );
+    await makeDatabase(programs, place);
+    server = await open(place);
+    const client = await server.connect();
+    await client.query(tables);
+    const command = [programs.psql, addressOf(server), "-X", "-q", "-v", "ON_ERROR_STOP=1"];
+    await loadLines([...command, "-c", "COPY markets FROM STDIN"], sources, data.scratch);
+    for (const index of indexes) await client.query(index);
+    await client.end();
   });
-  if (!started) await start(folder);
-  return address;
+  return addressOf(server ?? (await open(folder)));
 }
 
-async function withClient<T>(address: string, work: (sql: Client) => Promise<T>): Promise<T> {
-  const client = new Client({ connectionString: address });
-  await client.connect();
-  try {
-    return await work(client);
-  } finally {
-    await client.end();
-  }
-}
+const addressOf = ({ env: { PGUSER, PGHOST, PGPORT, PGDATABASE } }: TestPostgres) =>
+  `postgresql://${PGUSER}@${PGHOST}:${PGPORT}/${PGDATABASE}`;
+
+const filtered = [...labelColumns, "disputed", "composite", ...scoreColumns];
+
+/**
+ * The record is text, as it is sent. It lies out of line, so that counting reads narrow rows; the large index holds all
+ * that filters and facets look at in the archive's order, so that pages and counts need no row at all but those shown.
+ */
+const tables = `
+  CREATE TABLE markets (
+    resolved_at timestamptz NOT NULL, id uuid NOT NULL, ${labelColumns.map((name) => `${name} text NOT NULL`).join(", ")},
+    disputed boolean NOT NULL, composite smallint NOT NULL,
+    ${scoreColumns.map((name) => `${name} smallint NOT NULL`).join(", ")}, record text NOT NULL,
+    words tsvector NOT NULL GENERATED ALWAYS AS (to_tsvector('simple', record::json ->> 'question')) STORED
+  ) WITH (toast_tuple_target = 128)`;
+
+const indexes = [
+  `CREATE UNIQUE INDEX ON markets (resolved_at DESC, id DESC) INCLUDE (${filtered.join(", ")})`,
+  ...filtered.map((column) => `CREATE INDEX ON markets (${column})`),
+  "CREATE INDEX ON markets USING gin (words)",
+  "VACUUM (ANALYZE) markets",
+];

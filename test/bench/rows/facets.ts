@@ -1,15 +1,13 @@
 import type { LabelFacet, MarketFacets, MonthFacet, ScoreFacet } from "../../../schemas/envelopes.ts";
 import { facetNames } from "../../../schemas/filters.ts";
-import { ask, jsonOf } from "../load/client.ts";
+import { latencies, overHttp, warmUps } from "../load/client.ts";
 import { randomFilters } from "../load/filters.ts";
 import { startArchivePeer } from "../peers/peers.ts";
-import type { Measurement } from "../run/measurement.ts";
+import { atMost, type Measurement } from "../run/measurement.ts";
 import { startProxy } from "../run/proxy.ts";
 import type { Bench } from "../run/run.ts";
 import { someMarkets } from "./filters.ts";
 
-// Asked before, and not counted: they compile code and open connections.
-const warmUps = 30;
 const by = `by=${facetNames.join()}`;
 
 /** Row 11: all facets of a new filter, asked one at a time over one connection a side. */
@@ -20,17 +18,14 @@ export async function measureFacets(bench: Bench): Promise<Measurement[]> {
   // Each filter is asked for once a side and kind, so that nobody knows it: those of the pages are others.
   const all = randomFilters(await someMarkets(ours), 2 * (count + warmUps));
   const [filters, others] = [all.slice(0, all.length / 2), all.slice(all.length / 2)];
-  const times = { facets: [] as number[], peer: [] as number[], page: [] as number[] };
-  for (const [number, filter] of filters.entries()) {
-    const facets = await ask(ours, `/api/v1/markets/facets?${by}&${filter}`);
-    const page = await ask(ours, `/api/v1/markets/historical?${others[number]}`);
-    const theirs = await ask(peer, `/facets?${filter}`);
-    requireSame(jsonOf(facets), jsonOf(theirs), filter);
-    if (number < warmUps) continue;
-    times.facets.push(facets.milliseconds);
-    times.page.push(page.milliseconds);
-    times.peer.push(theirs.milliseconds);
-  }
+  const sides = {
+    facets: overHttp(ours, (filter) => `/api/v1/markets/facets?${by}&${filter}`),
+    page: overHttp(ours, (_, place) => `/api/v1/markets/historical?${others[place]}`),
+    peer: overHttp(peer, (filter) => `/facets?${filter}`),
+  };
+  const times = await latencies(filters, sides, (answers, filter) =>
+    requireSame(answers.facets, answers.peer, filter),
+  );
   const work = `all ${facetNames.length} facets of a new filter of 2-4 conditions: p50`;
   const note = `${count} different filters, each asked once`;
   return [
@@ -40,7 +35,7 @@ export async function measureFacets(bench: Bench): Promise<Measurement[]> {
       unit: "ms",
       ours: times.facets,
       peer: { name: "Express + PostgreSQL", rounds: times.peer },
-      goal: { of: "ratio", at: "most", limit: 0.02 },
+      ...atMost(0.02, "ratio"),
       note: `${note}; every count is compared; the peer counts in one pass, with GROUPING SETS`,
     },
     {
@@ -49,7 +44,7 @@ export async function measureFacets(bench: Bench): Promise<Measurement[]> {
       unit: "ms",
       ours: times.facets,
       peer: { name: "first page of a new filter", rounds: times.page },
-      goal: { of: "ratio", at: "most", limit: 2 },
+      ...atMost(2, "ratio"),
       note: `${note}; as many other filters for the pages`,
     },
   ];

@@ -1,31 +1,19 @@
 import type { HistoricalMarket } from "../../../schemas/records.ts";
-import { type Asked, ask, jsonOf, type Target } from "../load/client.ts";
+import { ask, jsonOf, latencies, overHttp, type Target, warmUps } from "../load/client.ts";
 import { randomFilters } from "../load/filters.ts";
 import { startChdb } from "../peers/clickhouse.ts";
 import { startArchivePeer } from "../peers/peers.ts";
-import { type Measurement, quantile } from "../run/measurement.ts";
+import { atMost, type Measurement, quantile } from "../run/measurement.ts";
 import { startProxy } from "../run/proxy.ts";
 import type { Bench } from "../run/run.ts";
 import { evaluate } from "./evaluation.ts";
 import { measureLastPages } from "./last-page.ts";
 import { sameAnswers } from "./walk.ts";
 
-/** Both sides of a comparison, each with what asks it a query. */
-interface Sides {
-  ours(query: string): Promise<Asked>;
-  peer(query: string): Promise<Asked>;
-}
-
-/** Milliseconds of both, one figure a filter. */
-interface Latencies {
-  ours: number[];
-  peer: number[];
-}
+/** Milliseconds of both sides, one figure a filter. */
+type Latencies = Record<"ours" | "peer", number[]>;
 
 const paths = { ours: "/api/v1/markets/historical", peer: "/markets" };
-// Asked before, and not counted: they compile code and open connections.
-const warmUps = 30;
-
 const postgres = "Express + PostgreSQL";
 
 /** Rows 3 to 5 and 17: filters, asked one at a time over one connection a side. */
@@ -38,10 +26,11 @@ export async function measureFilters(bench: Bench): Promise<Measurement[]> {
   const all = randomFilters(await someMarkets(ours), 2 * (count + warmUps));
   const [filters, others] = [all.slice(0, all.length / 2), all.slice(all.length / 2)];
   const measured: Measurement[] = [];
-  const askOurs = overHttp(ours, paths.ours);
+  const askOurs = overHttp(ours, (query) => `${paths.ours}?${query}`);
   const work = "first page of a new filter of 2-4 conditions, exact total";
   if (wants(3) || wants(4)) {
-    const peer = overHttp(await startArchivePeer(bench), paths.peer);
+    const archive = await startArchivePeer(bench);
+    const peer = overHttp(archive, (query) => `${paths.peer}?${query}`);
     const { first, next } = await askAll({ ours: askOurs, peer }, filters);
     if (wants(3)) measured.push(...compared(3, work, postgres, first));
     if (wants(4)) measured.push(...compared(4, "next page of that filter", postgres, next));
@@ -50,7 +39,9 @@ export async function measureFilters(bench: Bench): Promise<Measurement[]> {
   if (wants(17) && !chdb) bench.say("row 17 is left out: test/servers/chdb-install.sh installs chdb");
   if (wants(17) && chdb) {
     const peer = await startChdb(bench, chdb);
-    const { first } = await askAll({ ours: askOurs, peer }, others, { next: false });
+    const first = await latencies(others, { ours: askOurs, peer }, (answers, filter) =>
+      sameAnswers(answers.ours, answers.peer, filter),
+    );
     measured.push(...compared(17, work, "chdb, MergeTree in the archive's order", first));
   }
   if (wants(3)) measured.push(...(await evaluationRows(store, filters.slice(warmUps))));
@@ -71,54 +62,25 @@ export async function someMarkets(target: Target): Promise<HistoricalMarket[]> {
   return markets;
 }
 
-const overHttp =
-  (target: Target, path: string) =>
-  async (query: string): Promise<Asked> => {
-    const timed = await ask(target, `${path}?${query}`);
-    return { milliseconds: timed.milliseconds, answer: jsonOf(timed) };
-  };
-
-/**
- * Asks both for the first page of each filter and, if there is one and it is wanted, the next; the answers must be
- * alike.
- */
+/** Asks both for the first page of each filter and, if there is one, the next; the answers must be alike. */
 async function askAll(
-  sides: Sides,
+  sides: Record<"ours" | "peer", ReturnType<typeof overHttp>>,
   filters: readonly string[],
-  { next: wantsNext = true } = {},
 ): Promise<{ first: Latencies; next: Latencies }> {
-  const first: Latencies = { ours: [], peer: [] };
   const next: Latencies = { ours: [], peer: [] };
-  for (const [number, filter] of filters.entries()) {
-    const counted = number >= warmUps;
-    const begun = await askBoth(sides, number, { ours: filter, peer: filter });
-    if (counted) note(first, begun.milliseconds);
-    if (begun.cursors.ours === null || !wantsNext) continue;
-    const queries = { ours: `cursor=${begun.cursors.ours}`, peer: `${filter}&cursor=${begun.cursors.peer}` };
-    const continued = await askBoth(sides, number, queries);
-    if (counted) note(next, continued.milliseconds);
-  }
+  const first = await latencies(filters, sides, async ({ ours, peer }, filter, place) => {
+    sameAnswers(ours, peer, filter);
+    if (ours.nextCursor === null) return;
+    const followed = [
+      await sides.ours(`cursor=${ours.nextCursor}`, place),
+      await sides.peer(`${filter}&cursor=${peer.nextCursor}`, place),
+    ] as const;
+    sameAnswers(followed[0].answer, followed[1].answer, `the page after ${filter}`);
+    if (place < warmUps) return;
+    next.ours.push(followed[0].milliseconds);
+    next.peer.push(followed[1].milliseconds);
+  });
   return { first, next };
-}
-
-function note(latencies: Latencies, { ours, peer }: { ours: number; peer: number }): void {
-  latencies.ours.push(ours);
-  latencies.peer.push(peer);
-}
-
-/** The side that begins changes from filter to filter. */
-async function askBoth(sides: Sides, number: number, queries: { ours: string; peer: string }) {
-  const order = number % 2 === 0 ? (["ours", "peer"] as const) : (["peer", "ours"] as const);
-  const milliseconds = { ours: 0, peer: 0 };
-  const answers = new Map<string, ReturnType<typeof jsonOf>>();
-  for (const side of order) {
-    const asked = await sides[side](queries[side]);
-    milliseconds[side] = asked.milliseconds;
-    answers.set(side, asked.answer);
-  }
-  const [ours, peer] = [answers.get("ours"), answers.get("peer")];
-  sameAnswers(ours, peer, queries.peer);
-  return { milliseconds, cursors: { ours: ours.nextCursor, peer: peer.nextCursor } };
 }
 
 function compared(row: number, work: string, name: string, { ours, peer }: Latencies): Measurement[] {
@@ -129,7 +91,7 @@ function compared(row: number, work: string, name: string, { ours, peer }: Laten
       unit: "ms",
       ours,
       peer: { name, rounds: peer },
-      goal: { of: "ratio", at: "most", limit: 0.1 },
+      ...atMost(0.1, "ratio"),
       note:
         `${ours.length} different filters, each asked once, in turn; every answer is compared; ` +
         "the goal is 10 times faster",
@@ -140,7 +102,7 @@ function compared(row: number, work: string, name: string, { ours, peer }: Laten
       unit: "ms",
       ours: [quantile(ours, 0.99)],
       peer: { name, rounds: [quantile(peer, 0.99)] },
-      goal: { of: "ratio", at: "most", limit: 0.1 },
+      ...atMost(0.1, "ratio"),
     },
   ];
 }
@@ -161,7 +123,7 @@ async function evaluationRows(store: string, filters: readonly string[]): Promis
       work: `evaluation alone over ${markets.toLocaleString("en-US")} markets: p99`,
       unit: "ms",
       ours: [quantile(milliseconds, 0.99)],
-      ...(limit !== undefined && { goal: { of: "value", at: "most", limit } as const }),
+      ...(limit !== undefined && atMost(limit)),
       note: `p50 ${p50} ms${place === 1 ? "; ten copies of every segment, each in memory of its own" : ""}`,
     };
   });

@@ -1,5 +1,5 @@
 import { ask, jsonOf, type Target } from "../load/client.ts";
-import { type Measurement, quantile } from "../run/measurement.ts";
+import { atMost, type Measurement, quantile } from "../run/measurement.ts";
 import type { Bench } from "../run/run.ts";
 
 const archive = "/api/v1/markets/historical";
@@ -62,7 +62,7 @@ async function compare(
     unit: "ms",
     ours: rounds.last,
     peer: { name: "page 1", rounds: rounds.first },
-    goal: { of: "ratio", at: "most", limit: 1.2 },
+    ...atMost(1.2, "ratio"),
     note:
       `${filters.length} ${filters[0] === "" ? "walk" : "filters"}, ` +
       `${effort.requests} requests a round of each, warm`,

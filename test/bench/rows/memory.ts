@@ -2,7 +2,7 @@ import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { peakMemory } from "../../helpers/servers/memory.ts";
 import { publishCommand } from "../run/data.ts";
-import type { Measurement } from "../run/measurement.ts";
+import { atMost, type Measurement } from "../run/measurement.ts";
 import { runProgram } from "../run/processes.ts";
 import { startProxy } from "../run/proxy.ts";
 import type { Bench } from "../run/run.ts";
@@ -36,7 +36,7 @@ async function measureOne(
       work: `index in memory, ${labels}`,
       unit: "bytes a market",
       ours: [indexBytes / data.markets],
-      goal: { of: "value", at: "most", limit: 20 },
+      ...atMost(20),
       ...(outcomes !== undefined && { note: "as many labels occur as the markets suffice for" }),
     },
     {
@@ -44,7 +44,7 @@ async function measureOne(
       work: `peak of publishing, all processes, ${labels}`,
       unit: "MiB",
       ours: [Number(await peak) / 2 ** 20],
-      goal: { of: "value", at: "most", limit: 1024 },
+      ...atMost(1024),
     },
   ];
 }

@@ -2,7 +2,7 @@ import { Client } from "../../../proxy/site/client/client.ts";
 import type { MarketIndex } from "../../../schemas/envelopes.ts";
 import { facetNames } from "../../../schemas/filters.ts";
 import { ask, jsonOf, type Target } from "../load/client.ts";
-import type { Measurement } from "../run/measurement.ts";
+import { atMost, type Measurement } from "../run/measurement.ts";
 import { startProxy } from "../run/proxy.ts";
 import type { Bench } from "../run/run.ts";
 import { someMarkets } from "./filters.ts";
@@ -36,7 +36,7 @@ export async function measureRecompute(bench: Bench): Promise<Measurement[]> {
       work: `recomputing a total, ${work}: fetched`,
       unit: "bytes a market",
       ours: [bytes / markets],
-      ...(limit !== undefined && { goal: { of: "value", at: "most", limit } }),
+      ...(limit !== undefined && atMost(limit)),
       note,
     });
   }
@@ -45,7 +45,7 @@ export async function measureRecompute(bench: Bench): Promise<Measurement[]> {
     work: "the whole index, with words and ids",
     unit: "bytes a market",
     ours: [(await bytesOfAll(ours)) / markets],
-    goal: { of: "value", at: "most", limit: 32 },
+    ...atMost(32),
   });
   const times = await timesOf(ours, { filters: four });
   for (const [from, limit] of [
@@ -57,7 +57,7 @@ export async function measureRecompute(bench: Bench): Promise<Measurement[]> {
       work: `recomputing a total of four conditions from ${from === "empty" ? "an empty" : "a full"} cache: p50`,
       unit: "ms",
       ours: times[from],
-      goal: { of: "value", at: "most", limit },
+      ...atMost(limit),
       note: "every byte checked; answers come from memory, without network and service",
     });
   return measured;

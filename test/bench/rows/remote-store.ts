@@ -11,7 +11,7 @@ import { type S3Proxy, startS3Proxy } from "../../helpers/store/s3-proxy.ts";
 import { ask, jsonOf } from "../load/client.ts";
 import { randomFilters } from "../load/filters.ts";
 import { Data, publishCommand } from "../run/data.ts";
-import { type Measurement, median } from "../run/measurement.ts";
+import { atMost, type Measurement, median } from "../run/measurement.ts";
 import { nodeCommand, runProgram } from "../run/processes.ts";
 import { issueBenchKey, type Ours, startProxyOn } from "../run/proxy.ts";
 import type { Bench } from "../run/run.ts";
@@ -180,7 +180,6 @@ async function end(child: ChildProcess): Promise<void> {
 
 function servedRows(served: readonly Served[]): Measurement[] {
   const all = (name: keyof Served) => served.map((run) => run[name]);
-  const value = (limit: number) => ({ goal: { of: "value", at: "most", limit } }) as const;
   const far = `a store in S3 at ${latencyMilliseconds} ms a request`;
   const starting = `${median(all("requests"))} requests, ${median(all("megabytes")).toFixed(1)} MB`;
   return [
@@ -189,7 +188,7 @@ function servedRows(served: readonly Served[]): Measurement[] {
       work: `${far}: a proxy without anything is ready, from its first request on`,
       unit: "ms",
       ours: all("ready"),
-      ...value(2000),
+      ...atMost(2000),
       note: starting,
     },
     {
@@ -197,14 +196,14 @@ function servedRows(served: readonly Served[]): Measurement[] {
       work: "the same: first page of a new filter, p50",
       unit: "ms",
       ours: all("filter"),
-      ...value(250),
+      ...atMost(250),
     },
     {
       row: 20,
       work: `the same: page of ${rowsOfPage} scattered markets`,
       unit: "ms",
       ours: all("scattered"),
-      ...value(600),
+      ...atMost(600),
       note: `${median(all("requestsOfScattered"))} requests`,
     },
     {
@@ -212,7 +211,7 @@ function servedRows(served: readonly Served[]): Measurement[] {
       work: "the same after a restart, from the cache on disk",
       unit: "ms",
       ours: all("again"),
-      ...value(50),
+      ...atMost(50),
     },
   ];
 }
@@ -247,15 +246,14 @@ async function publisher(bench: Bench, data: Data, real: S3Server): Promise<() =
 function publishedRows(published: readonly Published[]): Measurement[] {
   const markets = publishedMarkets.toLocaleString("en-US");
   const work = `the same with ${markets} markets: signed publish with nothing new and a cache on disk`;
-  const value = (limit: number) => ({ goal: { of: "value", at: "most", limit } }) as const;
   return [
     {
       row: 21,
       work: `${work}: requests`,
       unit: "",
       ours: published.map((run) => run.requests),
-      ...value(12),
+      ...atMost(12),
     },
-    { row: 21, work: `${work}: time`, unit: "s", ours: published.map((run) => run.seconds), ...value(1.5) },
+    { row: 21, work: `${work}: time`, unit: "s", ours: published.map((run) => run.seconds), ...atMost(1.5) },
   ];
 }

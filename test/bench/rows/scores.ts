@@ -5,9 +5,9 @@ import { ask, jsonOf, type Target } from "../load/client.ts";
 import { type Loaded, prepareLoad } from "../load/load.ts";
 import { startGateway } from "../peers/gateway.ts";
 import { startConstantPeer } from "../peers/peers.ts";
-import { type Measurement, median } from "../run/measurement.ts";
+import { atMost, type Measurement, median } from "../run/measurement.ts";
 import { startProxy } from "../run/proxy.ts";
-import type { Bench } from "../run/run.ts";
+import { type Bench, inTurn } from "../run/run.ts";
 
 const connections = 16;
 const scores = "/api/v1/scores";
@@ -42,23 +42,13 @@ async function rounds(
   oursPaths: string[],
   connectionCount: number,
 ): Promise<Rounds> {
-  const all = Object.entries(targets);
-  const figures = Object.fromEntries(all.map(([name]) => [name, []])) as Record<string, Loaded[]>;
-  const loads = new Map<string, () => Promise<Loaded>>();
-  for (const [name, target] of all) {
+  const loads: Record<string, () => Promise<Loaded>> = {};
+  for (const [name, target] of Object.entries(targets)) {
     const paths = name === "ours" ? oursPaths : ["/score"];
-    loads.set(
-      name,
-      await prepareLoad(bench, { target, name: `score-${name}`, paths, connections: connectionCount }),
-    );
+    const load = { target, name: `score-${name}`, paths, connections: connectionCount };
+    loads[name] = await prepareLoad(bench, load);
   }
-  for (let round = -1; round < bench.options.effort.rounds; round += 1) {
-    for (const [name, load] of loads) {
-      const loaded = await load();
-      if (round >= 0) figures[name]!.push(loaded);
-    }
-  }
-  return figures as Rounds;
+  return (await inTurn(bench.options.effort.rounds, loads)) as Rounds;
 }
 
 function throughput(figures: Rounds): Measurement[] {
@@ -102,7 +92,7 @@ function latency(figures: Rounds): Measurement {
     unit: "ms",
     ours: p50("ours"),
     peer: { name: "Express, a constant", rounds: p50("express") },
-    goal: { of: "difference", at: "most", limit: 0.5 },
+    ...atMost(0.5, "difference"),
     note:
       `nginx proxy_pass ${median(p50("forwarding")).toFixed(3)} ms, ` +
       `a gzip file ${median(p50("files")).toFixed(3)} ms`,

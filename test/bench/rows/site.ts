@@ -4,7 +4,7 @@ import type { ScoreList } from "../../../schemas/envelopes.ts";
 import { findChromium, launch } from "../../helpers/servers/chromium.ts";
 import { enterKey, laptop, openWatched, phone } from "../../helpers/servers/site-page.ts";
 import { ask, jsonOf } from "../load/client.ts";
-import type { Measurement } from "../run/measurement.ts";
+import { atMost, type Measurement } from "../run/measurement.ts";
 import { type Ours, startProxy } from "../run/proxy.ts";
 import type { Bench } from "../run/run.ts";
 
@@ -83,7 +83,7 @@ export async function measureSite(bench: Bench): Promise<Measurement[]> {
     work,
     unit,
     ours: values,
-    goal: { of: "value", at: "most", limit },
+    ...atMost(limit),
   });
   return [
     ...[...shifts].map(([name, values]) => row(`layout shift: ${name}`, "", values, 0.05)),

@@ -3,7 +3,7 @@ import { setTimeout as pause } from "node:timers/promises";
 import { facetNames } from "../../../schemas/filters.ts";
 import type { HistoricalMarket } from "../../../schemas/records.ts";
 import { ask, type Target } from "../load/client.ts";
-import { type Measurement, quantile } from "../run/measurement.ts";
+import { atMost, type Measurement, quantile } from "../run/measurement.ts";
 import { startWatchedProxy } from "../run/proxy.ts";
 import type { Bench } from "../run/run.ts";
 import { someMarkets } from "./filters.ts";
@@ -35,7 +35,7 @@ export async function measureTurns(bench: Bench): Promise<Measurement[]> {
       work: "ten of the most expensive requests at once: longest turn of the main thread",
       unit: "ms",
       ours: figures.turns,
-      goal: { of: "value", at: "most", limit: 15 },
+      ...atMost(15),
       note,
     },
     {
@@ -43,7 +43,7 @@ export async function measureTurns(bench: Bench): Promise<Measurement[]> {
       work: "the same: /healthz meanwhile, p99",
       unit: "ms",
       ours: figures.health,
-      goal: { of: "value", at: "most", limit: 50 },
+      ...atMost(50),
       note: `asked every ${healthMilliseconds} ms`,
     },
   ];

@@ -1,13 +1,10 @@
-import { ask, jsonOf } from "../load/client.ts";
+import { latencies, overHttp, warmUps } from "../load/client.ts";
 import { randomNumbers } from "../load/filters.ts";
 import { startArchivePeer } from "../peers/peers.ts";
-import type { Measurement } from "../run/measurement.ts";
+import { atMost, type Measurement } from "../run/measurement.ts";
 import { startProxy } from "../run/proxy.ts";
 import type { Bench } from "../run/run.ts";
 import { someMarkets } from "./filters.ts";
-
-// Asked before, and not counted: they compile code, and read the words of all segments once.
-const warmUps = 30;
 
 /** Row 12: two words, asked one at a time over one connection a side. */
 export async function measureWords(bench: Bench): Promise<Measurement[]> {
@@ -15,17 +12,14 @@ export async function measureWords(bench: Bench): Promise<Measurement[]> {
   const peer = await startArchivePeer(bench);
   const questions = (await someMarkets(ours)).map(({ question }) => question);
   const pairs = randomPairs(questions, bench.options.effort.filters + warmUps);
-  const times = { ours: [] as number[], peer: [] as number[] };
-  for (const [number, pair] of pairs.entries()) {
-    const query = new URLSearchParams({ q: pair });
-    const page = await ask(ours, `/api/v1/markets/historical?pageSize=1&${query}`);
-    const counted = await ask(peer, `/total?${query}`);
-    const [left, right] = [jsonOf(page).total, jsonOf(counted).total];
+  const named = (q: string) => new URLSearchParams({ q });
+  const sides = {
+    ours: overHttp(ours, (pair) => `/api/v1/markets/historical?pageSize=1&${named(pair)}`),
+    peer: overHttp(peer, (pair) => `/total?${named(pair)}`),
+  };
+  const times = await latencies(pairs, sides, ({ ours: { total: left }, peer: { total: right } }, pair) => {
     if (left !== right) throw new Error(`the two sides do not find ${pair} as often: ${left} and ${right}`);
-    if (number < warmUps) continue;
-    times.ours.push(page.milliseconds);
-    times.peer.push(counted.milliseconds);
-  }
+  });
   return [
     {
       row: 12,
@@ -33,7 +27,7 @@ export async function measureWords(bench: Bench): Promise<Measurement[]> {
       unit: "ms",
       ours: times.ours,
       peer: { name: "Express + PostgreSQL, GIN", rounds: times.peer },
-      goal: { of: "ratio", at: "most", limit: 0.5 },
+      ...atMost(0.5, "ratio"),
       note: `${times.ours.length} different pairs that occur, each asked once; ours sends the newest market too`,
     },
   ];

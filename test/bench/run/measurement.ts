@@ -18,6 +18,9 @@ export interface Goal {
   limit: number;
 }
 
+export const atMost = (limit: number, of: Goal["of"] = "value") =>
+  ({ goal: { of, at: "most", limit } }) as const;
+
 /** A measurement in one number a side. */
 export interface Summary {
   ours: number;

@@ -1,6 +1,5 @@
-import { existsSync, readdirSync } from "node:fs";
-import { delimiter, join } from "node:path";
 import { usageError } from "../../../scripts/cli.ts";
+import { lookUp } from "../../helpers/servers/programs.ts";
 
 /** Programs that the run starts, and the packages they come with. */
 const packages = {
@@ -19,31 +18,19 @@ export interface Programs extends Record<keyof typeof packages, string> {
   gateway: string | undefined;
 }
 
-// Debian puts servers where only root's PATH leads, and PostgreSQL's programs in a folder for each version.
-const versions = "/usr/lib/postgresql";
-const debian = existsSync(versions)
-  ? readdirSync(versions).map((version) => join(versions, version, "bin"))
-  : [];
-const servers = ["/usr/sbin", "/usr/lib/nginx/modules"];
-const folders = [...debian, ...(process.env.PATH ?? "").split(delimiter), ...servers];
-
-const names = Object.keys(packages) as (keyof typeof packages)[];
-
-const find = (name: string) => folders.map((folder) => join(folder, name)).find(existsSync);
-
-/** What is not installed, one sentence each. */
-function missingPrograms(): string[] {
-  const missing = names.filter((name) => find(name) === undefined);
-  return missing.map((name) => `${name} is not installed: it comes with the package ${packages[name]}.`);
-}
-
 /** Throws USAGE naming the packages that are missing. */
 export function findPrograms(): Programs {
-  const missing = missingPrograms();
-  if (missing.length > 0) throw usageError(missing.join("\n"));
-  const found = names.map((name) => [name, find(name)]);
+  const found = Object.entries(packages).map(([name, from]) => ({ name, from, path: lookUp(name) }));
+  const missing = found.filter(({ path }) => path === undefined);
+  const told = missing.map(
+    ({ name, from }) => `${name} is not installed: it comes with the package ${from}.`,
+  );
+  if (told.length > 0) throw usageError(told.join("\n"));
   return {
-    ...(Object.fromEntries(found) as Record<keyof typeof packages, string>),
+    ...(Object.fromEntries(found.map(({ name, path }) => [name, path])) as Record<
+      keyof typeof packages,
+      string
+    >),
     chdb: process.env.BENCH_CHDB_PYTHON,
     gateway: process.env.BENCH_GATEWAY,
   };

@@ -73,19 +73,18 @@ export async function measureAll(
   }
 }
 
-/** Two things that are measured in turn, so that whatever else the machine does meets both. */
-export async function inTurn<Name extends string>(
+/** Things that are measured in turn, so that whatever else the machine does meets all. The first round does not count. */
+export async function inTurn<Name extends string, Figure>(
   rounds: number,
-  sides: Record<Name, () => Promise<number>>,
-  { warmUp = true } = {},
-): Promise<Record<Name, number[]>> {
+  sides: Record<Name, () => Promise<Figure>>,
+): Promise<Record<Name, Figure[]>> {
   const names = Object.keys(sides) as Name[];
-  const figures = Object.fromEntries(names.map((name) => [name, []])) as unknown as Record<Name, number[]>;
-  for (let round = warmUp ? -1 : 0; round < rounds; round += 1) {
+  const figures = Object.fromEntries(names.map((name): [Name, Figure[]] => [name, []]));
+  for (let round = -1; round < rounds; round += 1) {
     for (const name of names) {
       const figure = await sides[name]();
-      if (round >= 0) figures[name].push(figure);
+      if (round >= 0) figures[name]!.push(figure);
     }
   }
-  return figures;
+  return figures as Record<Name, Figure[]>;
 }

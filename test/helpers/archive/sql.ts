@@ -2,8 +2,12 @@ import { join } from "node:path";
 import { type DuckDBConnection, DuckDBInstance } from "@duckdb/node-api";
 
 /** Works with a DuckDB that has none of the project's settings but the time zone. It spills to `folder`. */
-export async function withDuckDb<T>(folder: string, work: (sql: DuckDBConnection) => Promise<T>): Promise<T> {
-  const settings = { memory_limit: "500MB", temp_directory: join(folder, "spill") };
+export async function withDuckDb<T>(
+  folder: string,
+  work: (sql: DuckDBConnection) => Promise<T>,
+  memory = "500MB",
+): Promise<T> {
+  const settings = { memory_limit: memory, temp_directory: join(folder, "spill") };
   const instance = await DuckDBInstance.create(":memory:", settings);
   const connection = await instance.connect();
   await connection.run("SET TimeZone = 'UTC'");

@@ -1,11 +1,8 @@
-import { type ChildProcess, spawn } from "node:child_process";
-import { once } from "node:events";
 import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { createInterface } from "node:readline";
 import { deployed } from "../http/deployed.ts";
-import { findProgram, freePort } from "./programs.ts";
+import { endProcess, findProgram, freePort, startServer } from "./programs.ts";
 
 /** nginx's program, or undefined where it is not installed; under CI that is an error. */
 export const findNginx = () => findProgram("nginx");
@@ -68,17 +65,20 @@ export async function startNginx(
   await mkdir(join(folder, "temp"));
   const port = await freePort();
   await writeFile(join(folder, "nginx.conf"), configuration(folder, site(port), modules));
-  const child = spawn(program, ["-p", folder, "-c", "nginx.conf", "-e", "stderr"], {
-    stdio: ["ignore", "ignore", "pipe"],
-  });
-  const logged = await listening(child);
+  // It says so once it listens.
+  const { child, lines: logged } = await startServer(
+    program,
+    ["-p", folder, "-c", "nginx.conf", "-e", "stderr"],
+    {
+      says: /\[notice\].* nginx\/\d/,
+      pipe: "stderr",
+    },
+  );
   return {
     port,
     logged,
     async stop() {
-      const ended = once(child, "exit");
-      child.kill("SIGTERM");
-      await ended;
+      await endProcess(child, "SIGTERM");
       await rm(folder, { recursive: true, force: true });
     },
   };
@@ -99,21 +99,4 @@ function configuration(folder: string, site: string, modules: readonly string[])
       ${site}
     }
   `;
-}
-
-/** Waits until nginx says that it runs, which it does after it listens; returns the lines it logs. */
-async function listening(child: ChildProcess): Promise<string[]> {
-  const logged: string[] = [];
-  const lines = createInterface({ input: child.stderr! });
-  const started = new Promise<void>((resolve) => {
-    lines.on("line", (line) => {
-      logged.push(line);
-      if (/\[notice\].* nginx\/\d/.test(line)) resolve();
-    });
-  });
-  const ended = once(child, "close").then(() => {
-    throw new Error(`nginx ended before it listened: ${logged.join("\n")}`);
-  });
-  await Promise.race([started, ended]);
-  return logged;
 }

@@ -1,21 +1,18 @@
-import { type ChildProcess, execFileSync, spawn } from "node:child_process";
-import { once } from "node:events";
+import { execFile, execFileSync } from "node:child_process";
 import { chmod, chown, mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { createInterface } from "node:readline";
+import { promisify } from "node:util";
 import { Client } from "pg";
-import { findProgram, freePort } from "./programs.ts";
+import { endProcess, findProgram, freePort, startServer } from "./programs.ts";
 
-/** PostgreSQL does not run as root: its own user is there where it is installed. */
-export function serverUser(): { uid?: number; gid?: number } {
-  if (process.getuid?.() !== 0) return {};
-  const id = (option: string) => Number(execFileSync("id", [option, "postgres"], { encoding: "utf8" }));
-  return { uid: id("-u"), gid: id("-g") };
+interface Programs {
+  postgres: string;
+  initdb: string;
 }
 
 /** PostgreSQL's programs, or undefined where it is not installed; under CI that is an error. */
-export function findPostgres(): { postgres: string; initdb: string } | undefined {
+export function findPostgres(): Programs | undefined {
   const [postgres, initdb] = [findProgram("postgres"), findProgram("initdb")];
   return postgres && initdb ? { postgres, initdb } : undefined;
 }
@@ -29,25 +26,44 @@ export interface TestPostgres {
   stop(): Promise<void>;
 }
 
-/** Starts a server with an empty database on a free loopback port. */
-export async function startPostgres({
-  postgres,
-  initdb,
-}: NonNullable<ReturnType<typeof findPostgres>>): Promise<TestPostgres> {
+/** Starts a server with an empty database in a folder of its own, which goes with it. */
+export async function startPostgres(programs: Programs): Promise<TestPostgres> {
   const folder = await mkdtemp(join(tmpdir(), "prs-postgres-"));
-  const owner = { ...serverUser(), cwd: folder };
-  const user = "owner";
+  await makeDatabase(programs, folder);
+  const server = await openDatabase(programs, folder, { fsync: "off" });
+  return {
+    ...server,
+    async stop() {
+      await server.stop();
+      await rm(folder, { recursive: true, force: true });
+    },
+  };
+}
+
+const user = "owner";
+
+/** Makes an empty database in an empty folder. */
+export async function makeDatabase({ initdb }: Programs, folder: string): Promise<void> {
+  const owner = serverUser();
   await chmod(folder, 0o700);
   if (owner.uid !== undefined) await chown(folder, owner.uid, owner.gid!);
-  const init = ["-D", folder, "-U", user, "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync"];
-  const made = spawn(initdb, init, { ...owner, stdio: "ignore" });
-  const [code] = await once(made, "close");
-  if (code !== 0) throw new Error(`initdb ended with ${code}`);
+  const locale = ["-E", "UTF8", "--locale=C", "--lc-ctype=C.UTF-8"];
+  const given = ["-D", folder, "-U", user, "-A", "trust", ...locale, "--no-sync"];
+  await promisify(execFile)(initdb, given, { ...owner, cwd: folder });
+}
+
+/** Starts a server over the database in a folder, on a free loopback port. */
+export async function openDatabase(
+  { postgres }: Programs,
+  folder: string,
+  more: Readonly<Record<string, string | number>>,
+): Promise<TestPostgres> {
   const port = await freePort();
-  const settings = { port, listen_addresses: "127.0.0.1", unix_socket_directories: "", fsync: "off" };
+  const settings = { port, listen_addresses: "127.0.0.1", unix_socket_directories: "", ...more };
   const given = Object.entries(settings).flatMap(([name, value]) => ["-c", `${name}=${value}`]);
-  const child = spawn(postgres, ["-D", folder, ...given], { ...owner, stdio: ["ignore", "ignore", "pipe"] });
-  await ready(child);
+  const says = /ready to accept connections/;
+  const how = { ...serverUser(), cwd: folder, says, pipe: "stderr" } as const;
+  const { child } = await startServer(postgres, ["-D", folder, ...given], how);
   return {
     env: { PGHOST: "127.0.0.1", PGPORT: String(port), PGUSER: user, PGDATABASE: "postgres" },
     async connect() {
@@ -55,24 +71,14 @@ export async function startPostgres({
       await client.connect();
       return client;
     },
-    async stop() {
-      const ended = once(child, "exit");
-      child.kill("SIGINT");
-      await ended;
-      await rm(folder, { recursive: true, force: true });
-    },
+    // Its fast way to stop: SIGTERM would wait for clients.
+    stop: () => endProcess(child, "SIGINT"),
   };
 }
 
-async function ready(child: ChildProcess): Promise<void> {
-  const lines: string[] = [];
-  for await (const line of createInterface({ input: child.stderr! })) {
-    lines.push(line);
-    if (line.includes("ready to accept connections")) {
-      // A pipe that nobody empties would stop the server one day.
-      child.stderr!.resume();
-      return;
-    }
-  }
-  throw new Error(`postgres ended before it listened: ${lines.join("\n")}`);
+/** PostgreSQL does not run as root: its own user is there where it is installed. */
+function serverUser(): { uid?: number; gid?: number } {
+  if (process.getuid?.() !== 0) return {};
+  const id = (option: string) => Number(execFileSync("id", [option, "postgres"], { encoding: "utf8" }));
+  return { uid: id("-u"), gid: id("-g") };
 }

@@ -1,20 +1,25 @@
+import { type ChildProcess, type SpawnOptions, spawn } from "node:child_process";
 import { randomInt } from "node:crypto";
 import { once } from "node:events";
 import { existsSync, globSync } from "node:fs";
 import { type AddressInfo, createServer, type Server } from "node:net";
 import { delimiter, join } from "node:path";
+import { createInterface } from "node:readline";
 
 /** For node, as every command has them. */
 export const nodeOptions = ["--import", new URL("../../../scripts/installed.js", import.meta.url).href];
 
-const postgresFolders = "/usr/lib/postgresql/*/bin";
-
-/** A server's program by any of its names, or undefined where it is not installed; under CI that is an error. */
-export function findProgram(...names: string[]): string | undefined {
+/** A program or a module of nginx by any of its names, or undefined where it is not installed. */
+export function lookUp(...names: string[]): string | undefined {
   // Debian puts servers where only root's PATH leads, and PostgreSQL's programs in a folder for each version.
-  const folders = [...(process.env.PATH ?? "").split(delimiter), "/usr/sbin", ...globSync(postgresFolders)];
-  const paths = names.flatMap((name) => folders.map((folder) => join(folder, name)));
-  const program = paths.find(existsSync);
+  const debian = ["/usr/sbin", "/usr/lib/nginx/modules", ...globSync("/usr/lib/postgresql/*/bin")];
+  const folders = [...(process.env.PATH ?? "").split(delimiter), ...debian];
+  return names.flatMap((name) => folders.map((folder) => join(folder, name))).find(existsSync);
+}
+
+/** The same for tests; under CI it is an error when it is not installed. */
+export function findProgram(...names: string[]): string | undefined {
+  const program = lookUp(...names);
   if (program) return program;
   if (process.env.CI) throw new Error(`CI runs the tests with ${names[0]} too: it must be installed`);
   console.warn(`Tests with ${names[0]} are skipped: it is not installed`);
@@ -41,6 +46,38 @@ export function fromEnvironment(variable: string, what: string, script: string):
   if (process.env.CI) throw new Error(`CI runs the tests with ${what} too: ${variable} must be set`);
   console.warn(`Tests with ${what} are skipped: test/servers/${script} prints ${variable}`);
   return undefined;
+}
+
+/**
+ * Starts a server, and waits until it writes a line to `pipe` that says that it runs. Returns it and the lines that it
+ * has written there so far. Throws with these when it ends before.
+ */
+export async function startServer(
+  program: string,
+  args: readonly string[],
+  { says, pipe, ...options }: { says: RegExp; pipe: "stdout" | "stderr" } & SpawnOptions,
+): Promise<{ child: ChildProcess; lines: string[] }> {
+  const stdio = ["stdin", "stdout", "stderr"].map((name) => (name === pipe ? "pipe" : "ignore"));
+  const child = spawn(program, args, { ...options, stdio } as SpawnOptions);
+  const lines: string[] = [];
+  await new Promise<void>((resolve, reject) => {
+    // They are read until the end: a pipe that nobody empties would stop the server one day.
+    createInterface({ input: child[pipe]! }).on("line", (line) => {
+      lines.push(line);
+      if (says.test(line)) resolve();
+    });
+    child.once("error", reject);
+    child.once("close", () => reject(new Error(`${program} ended before it ran: ${lines.join("\n")}`)));
+  });
+  return { child, lines };
+}
+
+/** Ends a process, unless it has ended, and waits until it is gone. */
+export async function endProcess(child: ChildProcess | undefined, signal: NodeJS.Signals): Promise<void> {
+  if (!child || child.exitCode !== null || child.signalCode !== null) return;
+  const ended = once(child, "exit");
+  child.kill(signal);
+  await ended;
 }
 
 /** Lets a server listen on a free loopback port, which is returned. */

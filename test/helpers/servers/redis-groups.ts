@@ -1,12 +1,11 @@
-import { type ChildProcess, spawn } from "node:child_process";
-import { once } from "node:events";
+import type { ChildProcess } from "node:child_process";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Redis } from "ioredis";
 import { until } from "../http/proxy-client.ts";
-import { freePort } from "./programs.ts";
-import { ready, type TestRedis, testRedis } from "./redis.ts";
+import { endProcess, freePort, startServer } from "./programs.ts";
+import { type TestRedis, testRedis } from "./redis.ts";
 
 /** Redis servers that take over from each other. Each demands that a replica follow it. */
 export interface RedisGroup {
@@ -72,8 +71,7 @@ export async function startSentinels(program: string): Promise<RedisGroup> {
       "sentinel failover-timeout counters 3000",
     ];
     await writeFile(file, `${lines.join("\n")}\n`);
-    const child = spawn(program, [file, "--sentinel"], { stdio: ["ignore", "pipe", "ignore"] });
-    await ready(child, "+monitor");
+    const { child } = await startServer(program, [file, "--sentinel"], { says: /\+monitor/, pipe: "stdout" });
     sentinels.push({ port, child });
   }
   const ask = async (port: number, ...words: string[]) => {
@@ -118,11 +116,7 @@ export async function startSentinels(program: string): Promise<RedisGroup> {
       await whole();
     },
     async stop() {
-      for (const { child } of sentinels) {
-        const ended = once(child, "exit");
-        child.kill("SIGKILL");
-        await ended;
-      }
+      for (const { child } of sentinels) await endProcess(child, "SIGKILL");
       for (const server of servers) await server.stop();
       await rm(folder, { recursive: true, force: true });
     },

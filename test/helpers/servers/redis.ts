@@ -1,12 +1,11 @@
-import { type ChildProcess, spawn } from "node:child_process";
+import type { ChildProcess } from "node:child_process";
 import { once } from "node:events";
 import { mkdtemp, rm } from "node:fs/promises";
 import { connect, createServer, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { createInterface } from "node:readline";
 import { Redis } from "ioredis";
-import { findProgram, freePort } from "./programs.ts";
+import { endProcess, findProgram, freePort, startServer } from "./programs.ts";
 
 /** redis-server's program, or undefined where it is not installed; under CI that is an error. */
 export const findRedis = () => findProgram("redis-server");
@@ -38,19 +37,15 @@ export async function testRedis(
   const url = `redis://${credentials}127.0.0.1:${port}`;
   let child: ChildProcess | undefined;
 
-  async function kill() {
-    if (!child || child.exitCode !== null || child.signalCode !== null) return;
-    const ended = once(child, "exit");
-    child.kill("SIGKILL");
-    await ended;
-  }
+  const kill = () => endProcess(child, "SIGKILL");
 
   return {
     port,
     url,
     async start() {
-      child = spawn(program, settings(folder, port, password, more), { stdio: ["ignore", "pipe", "ignore"] });
-      await ready(child);
+      const says = /Ready to accept connections/;
+      const given = settings(folder, port, password, more);
+      ({ child } = await startServer(program, given, { says, pipe: "stdout" }));
     },
     kill,
     freeze: () => void child?.kill("SIGSTOP"),
@@ -88,20 +83,6 @@ function settings(
     ...more,
   };
   return Object.entries(values).flatMap(([name, value]) => [`--${name}`, value]);
-}
-
-/** Waits until a server writes a line with this text. */
-export async function ready(child: ChildProcess, mark = "Ready to accept connections"): Promise<void> {
-  const lines: string[] = [];
-  for await (const line of createInterface({ input: child.stdout! })) {
-    lines.push(line);
-    if (line.includes(mark)) {
-      // A pipe that nobody empties would stop the server one day.
-      child.stdout!.resume();
-      return;
-    }
-  }
-  throw new Error(`redis-server ended before it listened: ${lines.join("\n")}`);
 }
 
 /** A way to a Redis server that counts the scripts sent through it, and can lose its connections in silence. */

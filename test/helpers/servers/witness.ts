@@ -1,15 +1,14 @@
-import { type ChildProcess, execFile, spawn } from "node:child_process";
+import { type ChildProcess, execFile } from "node:child_process";
 import { once } from "node:events";
 import { mkdtemp, rm } from "node:fs/promises";
 import { connect } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { createInterface } from "node:readline";
 import { DatabaseSync } from "node:sqlite";
-import { setTimeout as wait } from "node:timers/promises";
 import { promisify } from "node:util";
 import { treeHead } from "../../../snapshots/format/tree.ts";
-import { freePort, fromEnvironment } from "./programs.ts";
+import { until } from "../http/proxy-client.ts";
+import { endProcess, freePort, fromEnvironment, startServer } from "./programs.ts";
 
 const run = promisify(execFile);
 
@@ -63,13 +62,19 @@ export async function startWitness(
   let vkey = "";
   const start = async () => {
     const settings = ["-db", database, "-name", name, "-listen", listen, ...options];
-    child = spawn(program, settings, { stdio: ["ignore", "ignore", "pipe"] });
-    vkey = await listening(child, port);
+    const says = / vkey="?([^"\s]+)/;
+    const started = await startServer(program, settings, { says, pipe: "stderr" });
+    child = started.child;
+    vkey = says.exec(started.lines.join("\n"))![1]!;
+    await until("the witness to listen, or to end", async () => {
+      if (child!.exitCode !== null) throw new Error(`the witness ended: ${started.lines.join("\n")}`);
+      return takesConnections(port);
+    });
   };
-  const kill = () => end(child, "SIGKILL");
+  const kill = () => endProcess(child, "SIGKILL");
   const stop = async () => {
     await kill();
-    await end(agent?.child, "SIGTERM");
+    await endProcess(agent?.child, "SIGTERM");
     await rm(folder, { recursive: true, force: true });
   };
   try {
@@ -123,35 +128,10 @@ async function startAgent(folder: string) {
   const [key, socket] = [join(folder, "key"), join(folder, "agent")];
   await run("ssh-keygen", ["-q", "-t", "ed25519", "-N", "", "-f", key]);
   const fingerprint = (await run("ssh-keygen", ["-lf", `${key}.pub`])).stdout.split(" ")[1]!;
-  const child = spawn(agentProgram, ["-D", "-a", socket], { stdio: ["ignore", "pipe", "ignore"] });
   // It says where it listens once it does.
-  await Promise.race([
-    once(child.stdout, "data"),
-    once(child, "exit").then(() => Promise.reject(new Error("ssh-agent ended before it listened"))),
-  ]);
-  child.stdout.resume();
+  const { child } = await startServer(agentProgram, ["-D", "-a", socket], { says: /./, pipe: "stdout" });
   await run("ssh-add", ["-q", key], { env: { ...process.env, SSH_AUTH_SOCK: socket } });
   return { child, socket, fingerprint };
-}
-
-/** Waits until a witness takes connections; returns the public key that it tells. */
-async function listening(child: ChildProcess, port: number): Promise<string> {
-  const logged: string[] = [];
-  let vkey: string | undefined;
-  let ended = false;
-  createInterface({ input: child.stderr! }).on("line", (line) => {
-    logged.push(line);
-    vkey ??= / vkey="?([^" ]+)/.exec(line)?.[1];
-  });
-  child.once("error", (error) => logged.push(error.message));
-  child.once("close", () => {
-    ended = true;
-  });
-  while (vkey === undefined || !(await takesConnections(port))) {
-    if (ended) throw new Error(`the witness ended before it listened: ${logged.join("\n")}`);
-    await wait(10);
-  }
-  return vkey;
 }
 
 async function takesConnections(port: number): Promise<boolean> {
@@ -162,11 +142,4 @@ async function takesConnections(port: number): Promise<boolean> {
   ]).catch(() => false);
   socket.destroy();
   return taken;
-}
-
-async function end(child: ChildProcess | undefined, signal: NodeJS.Signals): Promise<void> {
-  if (!child || child.exitCode !== null || child.signalCode !== null) return;
-  const ended = once(child, "exit");
-  child.kill(signal);
-  await ended;
 }
