@@ -171,78 +171,12 @@ export async function refusedBy(work: Promise<unknown>): Promise<SourceRefusal> 
   throw new Error("the sources were not refused");
 }
 
-/** Rules that markets and scores share, as refusals state them. */
-export const rules = {
-  given: "must not be null",
-  finite: "must be a finite number",
-  early: "must not be before 2000",
-  late: "must not be later than 2026-01-01T00:05:00.000Z, five minutes after the start",
-  count: "must be from 0 to 9007199254740991",
-  tier: "must be one of RAW, CAST, FORGED, TEMPERED, DAMASCUS, MITHRIL, ADAMANTINE",
-} as const;
-
 /** A query for the markets with one column of row 7 (of the score table: row 7) replaced. */
 export function replaced(table: "markets" | "scores", column: string, value: string): string {
   return `SELECT * REPLACE (CASE WHEN n = 7 THEN ${value} ELSE ${column} END AS ${column}) FROM ${table}`;
-}
-
-/** A query for the markets with the third dimension of row 7, `d`, replaced. */
-export function replacedDimension(value: string): string {
-  return `SELECT * REPLACE (list_transform(dimensions, lambda d, i: CASE WHEN n = 7 AND i = 3 THEN ${value}
-    ELSE d END) AS dimensions) FROM markets`;
 }
 
 /** A query for the markets in which every dimension, `d`, is replaced: for other types. */
 export function replacedDimensions(value: string): string {
   return `SELECT * REPLACE (list_transform(dimensions, lambda d: ${value}) AS dimensions) FROM markets`;
 }
-
-/** A value that replaces something of a row, and what it is refused for. */
-export interface RefusedValue {
-  column: string;
-  /** SQL for the column's value. */
-  value: string;
-  /** What the refusal names, where that is not the column. */
-  path?: string;
-  shown: string | RegExp;
-  rule: string;
-}
-
-/**
- * Writes a source in which each of these values stands in a row of its own, and expects each to be refused, and nothing
- * else. A row is named by its `key`.
- */
-export async function expectRefused(
-  fixtures: SourceFixtures,
-  source: "markets" | "protocol_scores",
-  values: readonly RefusedValue[],
-): Promise<void> {
-  const { table, key } =
-    source === "markets" ? { table: "markets", key: "id" } : { table: "scores", key: "slug" };
-  const names = (await fixtures.rows(`SELECT ${key} FROM ${table} ORDER BY n`)).map(([name]) => String(name));
-  expect(names.length).toBeGreaterThanOrEqual(values.length);
-  const changes = new Map<string, string[]>();
-  for (const [n, { column, value }] of values.entries()) {
-    const cases = changes.get(column) ?? [];
-    changes.set(column, [...cases, `WHEN n = ${n} THEN ${value}`]);
-  }
-  const replacements = [...changes].map(
-    ([column, cases]) => `CASE ${cases.join(" ")} ELSE ${column} END AS ${column}`,
-  );
-  const query = `SELECT * REPLACE (${replacements.join(", ")}) FROM ${table} ORDER BY n`;
-  const refusals = await refusalsOf(await fixtures.write({ [source]: query }));
-  const rowOf = ({ row }: Refusal) => Number(/^row (\d+)/.exec(row ?? "")?.[1]);
-  expect(refusals.toSorted((a, b) => rowOf(a) - rowOf(b))).toEqual(
-    values.map(({ column, path = column, shown, rule }, n) => ({
-      file: `${source}.parquet`,
-      row: column === key ? expect.stringMatching(`^row ${n} \\(`) : `row ${n} (${names[n]})`,
-      column: path,
-      value: shown instanceof RegExp ? expect.stringMatching(shown) : shown,
-      rule,
-    })),
-  );
-}
-
-/** SQL for the dimensions of a market with the third one, `d`, replaced. */
-export const withDimension = (value: string) =>
-  `list_transform(dimensions, lambda d, i: CASE WHEN i = 3 THEN ${value} ELSE d END)`;

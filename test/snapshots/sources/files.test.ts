@@ -1,12 +1,18 @@
+import { execFile } from "node:child_process";
 import { appendFile, cp, readFile, rename, rm, symlink, truncate, utimes, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { promisify } from "node:util";
 import { describe, expect, test } from "vitest";
-import { openSources } from "../../../snapshots/sources/open-sources.ts";
+import { runScript } from "../../../snapshots/sources/duckdb/run-script.ts";
+import { quoted } from "../../../snapshots/sources/duckdb/sql-literals.ts";
+import { inspectSources, openSources } from "../../../snapshots/sources/open-sources.ts";
 import { SourceRefusal } from "../../../snapshots/sources/sources.ts";
 import {
+  checkedRefusals,
   readAll,
   refusalsOf,
+  refusedBy,
   replaced,
   replacedDimensions,
   sourceFixtures,
@@ -16,6 +22,8 @@ import {
 
 const fixtures = sourceFixtures();
 
+const linked = (path: string, target: string) => rm(path, { force: true }).then(() => symlink(target, path));
+
 describe("files", () => {
   test("no sources at all", async () => {
     const empty = join(fixtures.folder, "nothing here");
@@ -24,30 +32,32 @@ describe("files", () => {
     expect(refusals[0]?.rule).toContain("is missing");
   });
 
-  test.each([
-    ["markets.parquet", { markets: "FROM markets WHERE n < 0" }],
-    ["protocol_scores.parquet", { protocol_scores: "FROM scores WHERE n < 0" }],
-    ["markets/", { "markets/a": "FROM markets WHERE n < 0", "markets/b": "FROM markets WHERE n < 0" }],
-  ])("%s without rows", async (file, files) => {
-    expect(await refusalsOf(await fixtures.write(files))).toEqual([{ file, rule: "has no rows" }]);
-  });
-
-  test.each([
-    ["empty", async (path: string) => truncate(path, 0)],
-    ["cut short by a byte", async (path: string) => truncate(path, (await readFile(path)).length - 1)],
-    ["cut in half", async (path: string) => truncate(path, (await readFile(path)).length >> 1)],
-    ["not Parquet", async (path: string) => writeFile(path, "id,slug\n1,2\n")],
-    ["a link to nothing", async (path: string) => rm(path).then(() => symlink("/nowhere/x.parquet", path))],
-  ])("a file that is %s", async (_, damage) => {
+  const unreadable = /^cannot be read: /;
+  test.each<[string, (path: string) => Promise<unknown>, RegExp, string?]>([
+    ["empty", (path) => truncate(path, 0), unreadable],
+    ["cut short by a byte", async (path) => truncate(path, (await readFile(path)).length - 1), unreadable],
+    ["cut in half", async (path) => truncate(path, (await readFile(path)).length >> 1), unreadable],
+    ["not Parquet", (path) => writeFile(path, "id,slug\n1,2\n"), unreadable],
+    ["a link to nothing", (path) => linked(path, "/nowhere/x.parquet"), /link to nothing/],
+    ["a link to itself", (path) => linked(path, "b.parquet"), /^is a link that leads back to itself$/],
+    [
+      "a link to a folder above it",
+      (path) => linked(path.replace(/b\.parquet$/, "up"), ".."),
+      /^is a link to a folder that it lies in$/,
+      "markets/up/markets",
+    ],
+    [
+      "a pipe that nobody writes to",
+      (path) => rm(path).then(() => promisify(execFile)("mkfifo", [path])),
+      /^is not a regular file$/,
+    ],
+  ])("a file that is %s", async (_, damage, rule, file = "markets/b.parquet") => {
     const directory = await fixtures.write({
       "markets/a": "FROM markets",
       "markets/b": "FROM markets WHERE n < 0",
     });
     await damage(join(directory, "markets/b.parquet"));
-    const refusals = await refusalsOf(directory);
-    expect(refusals).toEqual([
-      { file: "markets/b.parquet", rule: expect.stringMatching(/cannot be read|link to nothing/) },
-    ]);
+    expect(await refusalsOf(directory)).toEqual([{ file, rule: expect.stringMatching(rule) }]);
   });
 
   test("a damaged page names the file and the column", async () => {
@@ -193,5 +203,81 @@ test("reading can stop early, and again", async () => {
         for await (const _rows of sources.markets()) throw new Error("the caller's own");
       })(),
     ).rejects.toThrow("the caller's own");
+  });
+});
+
+test("a text of a script's table that takes all memory is refused with its row", async () => {
+  const directory = await fixtures.write({});
+  const read = (source: string) => `read_parquet(${quoted(join(directory, `${source}.parquet`))})`;
+  const long = `SELECT * EXCLUDE (n) REPLACE (CASE WHEN n = 7 THEN repeat('x', 20_000_000) ELSE question END AS question)
+    FROM (SELECT file_row_number AS n, * FROM ${read("markets")})`;
+  const script = join(fixtures.folder, "long.sql");
+  const views = `CREATE VIEW markets AS ${long}; CREATE VIEW protocol_scores AS FROM ${read("protocol_scores")};`;
+  await writeFile(script, views);
+  const ran = runScript(script, { temporaryDirectory: fixtures.folder, memoryMegabytes: 60 });
+  expect((await refusedBy(ran)).refusals).toEqual([
+    {
+      file: "long.sql (markets)",
+      row: expect.stringMatching(/^row 7 /),
+      column: "question",
+      value: expect.stringMatching(/^"x{99}$/),
+      rule: "must be at most 10000 characters",
+    },
+  ]);
+});
+
+test("a rule that many rows break is told with 20 of them and the number of all", async () => {
+  const many = `SELECT m.* REPLACE (uuid()::VARCHAR AS id, 1001 AS composite)
+    FROM markets AS m, range(500) AS times (time) LIMIT 18133`;
+  const error = await refusedBy(readAll(await fixtures.write({ markets: many })));
+  expect(error.counted).toHaveLength(20);
+  expect(error.counted[19]).toMatchObject({ row: expect.stringMatching(/^row 19 /), total: 18_133 });
+  expect(error.message.split("\n").at(-1)).toBe("20 of 18,133 shown: must be from 300 to 1000");
+  const twice = "SELECT * FROM markets UNION ALL SELECT * FROM markets";
+  const repeated = await refusedBy(readAll(await fixtures.write({ markets: twice })));
+  expect(repeated.message).toContain("\n20 of 80 shown: must not be the id of two markets");
+  // The same ones in every run: both rows of the first ids.
+  const ids = repeated.refusals.map(({ value }) => value!);
+  const { markets } = await readAll(await fixtures.write({}));
+  const first = markets
+    .map(({ id }) => id)
+    .toSorted()
+    .slice(0, 10);
+  expect(ids).toEqual(first.flatMap((id) => [id, id]));
+});
+
+const ignored = "markets: ignored columns and members that the contract does not name: more";
+
+describe("a check of the sources", () => {
+  test("says before it reads rows how much memory that may take, also of sources that it refuses", async () => {
+    const query = `SELECT *, 1 AS more FROM (${replaced("markets", "composite", "1001")})`;
+    const told: string[] = [];
+    const options = { now: start, temporaryDirectory: fixtures.folder, memoryMegabytes: 100 };
+    const path = await fixtures.write({ markets: query });
+    const checked = inspectSources({ path }, { ...options, warn: (warning) => told.push(warning) });
+    await expect(checked).rejects.toThrow("must be from 300 to 1000");
+    expect(told).toEqual([
+      ignored,
+      expect.stringMatching(
+        /^the largest row group takes 1 MB uncompressed; reading may need 16\d MB of memory/,
+      ),
+    ]);
+  });
+
+  test("names a file that cannot be read once, and the rows of the other source", async () => {
+    const directory = await fixtures.write({ protocol_scores: replaced("scores", "bri", "-1") });
+    const path = join(directory, "markets.parquet");
+    const bytes = await readFile(path);
+    await writeFile(path, bytes.fill(0, 100, bytes.length - 20_000));
+    const refusals = await checkedRefusals(directory);
+    const [scores, markets] = [true, false].map((whole) =>
+      refusals.filter(({ file }) => (file === "protocol_scores.parquet") === whole),
+    );
+    expect(scores).toEqual([expect.objectContaining({ column: "bri", value: "-1" })]);
+    const places = markets!.map(({ column }) => column);
+    expect(new Set(places).size).toBe(places.length);
+    expect(markets).toContainEqual(
+      expect.objectContaining({ file: "markets.parquet", rule: expect.stringMatching(/^cannot be read: /) }),
+    );
   });
 });

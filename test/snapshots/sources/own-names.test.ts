@@ -149,15 +149,3 @@ test("lists that are empty in all rows may have Arrow's null type, and then no i
     { column: expect.stringMatching(/^dimensions\[\d\]\.evidence\[0\]$/), rule: "must not be null" },
   ]);
 });
-
-test.for([
-  ["in upper case", 'composite AS "COMPOSITE", resolved_at AS "RESOLVED_AT"', "COMPOSITE, RESOLVED_AT"],
-  ["in camel case", 'composite AS "Composite", resolved_at AS "resolvedAt"', "Composite, resolvedAt"],
-])("columns named %s are refused in one line", async ([, aliases, column]) => {
-  const query = `SELECT * EXCLUDE (composite, resolved_at), ${aliases} FROM markets`;
-  const rule =
-    "must be written composite, resolved_at: names are in lower case, with underscores between words";
-  expect(await refusalsOf(await fixtures.write({ markets: query }))).toEqual([
-    { file: "markets.parquet", column, rule },
-  ]);
-});

@@ -1,0 +1,257 @@
+import { readFileSync } from "node:fs";
+import { beforeAll, expect, test } from "vitest";
+import { protocolDimensionKeys } from "../../../schemas/protocol.ts";
+import { exitCodeOf, exitCodes } from "../../../scripts/cli.ts";
+import type { Refusal } from "../../../snapshots/sources/sources.ts";
+import { publishSources } from "../../helpers/publish/sample-sources.ts";
+import {
+  checkedRefusals,
+  readAll,
+  refusalsOf,
+  refusedBy,
+  sourceFixtures,
+} from "../../helpers/publish/sources.ts";
+import { countingStorage, memoryStorage } from "../../helpers/store/storages.ts";
+
+const fixtures = sourceFixtures();
+
+type Source = "markets" | "protocol_scores";
+
+/** A row of values.txt. */
+interface Row {
+  /** The row as it is written. */
+  text: string;
+  /** The column or member that is replaced. */
+  path: string;
+  sql: string;
+  /** What a refusal shows, and its rule; patterns are between slashes. */
+  shown: string;
+  rule: string;
+  /** For a value of any type, the place within it. */
+  inside: string;
+  /** What is published, where it is not refused. */
+  published: string | undefined;
+}
+
+const whole = readFileSync(new URL("values.txt", import.meta.url), "utf8").replace(/^(#.*)?\n/gm, "");
+const rules = new Map([...whole.matchAll(/^: (\w+) \| (.*)$/gm)].map(([, name, rule]) => [name!, rule!]));
+/** By kind: what a section is about, and its lines. */
+const sections = Map.groupBy(
+  whole
+    .split(/^> /m)
+    .slice(1)
+    .map((section) => {
+      const [head = "", ...lines] = section.trimEnd().split("\n");
+      const [, kind = "", title = ""] = /^(\w+)(?: of|:)? ?(.*)$/.exec(head)!;
+      const source: Source = title.startsWith("protocol_scores") ? "protocol_scores" : "markets";
+      return { kind, title, source, lines };
+    }),
+  ({ kind }) => kind,
+);
+
+function anyRow(text: string): Row {
+  const [sql = "", published] = text.split(" => ");
+  const [value = "", refused = ""] = sql.split(" -> ");
+  const [shown = "", rule = "", inside = ""] = refused.split(" | ");
+  return { text, path: "dimensions[2].references[0]", sql: value, shown, rule, inside, published };
+}
+
+function rowsOf(text: string): Row[] {
+  const [paths = ""] = text.split(" = ");
+  const all = paths.replace(
+    "dimensions.*",
+    protocolDimensionKeys.map((key) => `dimensions.${key}`).join(" "),
+  );
+  const row = anyRow(text.slice(paths.length + 3));
+  return all.split(" ").map((path) => ({ ...row, text, path }));
+}
+
+const expected = (text: string) =>
+  /^\/.+\/$/.test(text) ? expect.stringMatching(new RegExp(text.slice(1, -1), "u")) : text;
+const ruleOf = ({ rule }: Row) => expected(rules.get(rule) ?? rule);
+const partsOf = (path: string) => path.match(/\[\d*\]|\w+/g)!;
+
+const evidence = `{'type': 'a', 'label': 'b', 'pattern': 'c', 'reference': {'label': 'd', 'url': 'https://example.org',
+  'kind': 'e'}}`;
+
+/** SQL for a value with another one at a place within it. */
+function placed(outer: string, [part, ...within]: string[], sql: string): string {
+  if (part === undefined) return sql;
+  if (part === "[]" && within.length === 0) return `[${sql}]`;
+  if (part === "[]") return `list_transform(${outer}, lambda d: ${placed("d", within, sql)})`;
+  if (part === "[0]") return `[${placed(evidence, within, sql)}]`;
+  if (part.startsWith("["))
+    return `list_transform(${outer}, lambda d, i: CASE WHEN i = ${Number(part.slice(1, -1)) + 1}
+      THEN ${placed("d", within, sql)} ELSE d END)`;
+  const inner = outer.startsWith("{") ? `(${outer}).${part}` : `${outer}."${part}"`;
+  return `struct_update(${outer}, "${part}" := ${placed(inner, within, sql)})`;
+}
+
+/** What a record has at a place. */
+const valueAt = (json: string, path: string): unknown =>
+  partsOf(path)
+    .map((part) => part.replace(/[[\]]/g, "").replace(/_(\w)/g, (_, letter) => letter.toUpperCase()))
+    .reduce((value, name) => value[name], JSON.parse(json));
+
+const numberOf = ({ row }: Refusal) => Number(/^row (\d+)/.exec(row ?? "")?.[1]);
+const byNumber = (a: Refusal, b: Refusal) => numberOf(a) - numberOf(b);
+const byColumn = (a: { column?: string }, b: { column?: string }) => (a.column! < b.column! ? -1 : 1);
+
+let names: Record<Source, string[]>;
+beforeAll(async () => {
+  const namesOf = async (column: string, table: string) =>
+    (await fixtures.rows(`SELECT ${column} FROM ${table} ORDER BY n`)).map(([name]) => String(name));
+  names = { markets: await namesOf("id", "markets"), protocol_scores: await namesOf("slug", "scores") };
+});
+
+/** Sources in which the value of each row stands in a row of its own, the n-th in row n. */
+async function withValues(source: Source, rows: readonly Row[]): Promise<string> {
+  expect(rows.length).toBeLessThanOrEqual(names[source].length);
+  const changes = Map.groupBy(rows.entries(), ([, { path }]) => partsOf(path)[0]!);
+  const columns = [...changes].map(([column, all]) => {
+    const cases = all.map(([n, { path, sql }]) => {
+      const [, ...within] = partsOf(path);
+      return `WHEN n = ${n} THEN ${placed(column, within, sql)}`;
+    });
+    return `CASE ${cases.join(" ")} ELSE ${column} END AS ${column}`;
+  });
+  const table = source === "markets" ? "markets" : "scores";
+  return fixtures.write({ [source]: `SELECT * REPLACE (${columns.join(", ")}) FROM ${table} ORDER BY n` });
+}
+
+/** Sources in which all rows have the values, whose types differ from what they should be. */
+function withTypes(source: Source, rows: readonly Row[]): Promise<string> {
+  const columns = rows.map(({ path, sql }) => {
+    const [column = "", ...within] = partsOf(path);
+    return `${placed(column, within, sql)} AS ${column}`;
+  });
+  const table = source === "markets" ? "markets" : "scores";
+  return fixtures.write({ [source]: `SELECT * REPLACE (${columns.join(", ")}) FROM ${table}` });
+}
+
+test.for(sections.get("values")!)("values of $title: refused", async ({ source, lines }) => {
+  const rows = lines.flatMap(rowsOf);
+  const refusals = await refusalsOf(await withValues(source, rows));
+  const key = source === "markets" ? "id" : "slug";
+  expect(refusals.toSorted(byNumber)).toEqual(
+    rows.map((row, n) => ({
+      file: `${source}.parquet`,
+      row: row.path === key ? expect.stringMatching(`^row ${n} \\(`) : `row ${n} (${names[source][n]})`,
+      column: row.path,
+      value: expected(row.shown),
+      rule: ruleOf(row),
+    })),
+  );
+});
+
+/** In groups without two rows of one column, for each of which sources are written. */
+function grouped(rows: readonly Row[]): Row[][] {
+  const groups: Row[][] = [];
+  for (const row of rows) {
+    const column = partsOf(row.path)[0];
+    const free = groups.find((group) => group.every(({ path }) => partsOf(path)[0] !== column));
+    if (free) free.push(row);
+    else groups.push([row]);
+  }
+  return groups;
+}
+
+test.for(sections.get("types")!)("types of $title: refused", async ({ source, lines }) => {
+  for (const rows of grouped(lines.flatMap(rowsOf))) {
+    const refusals = await refusalsOf(await withTypes(source, rows));
+    const wanted = rows.map((row) => ({
+      file: `${source}.parquet`,
+      column: row.path,
+      value: expected(row.shown),
+      rule: ruleOf(row),
+    }));
+    expect(refusals.toSorted(byColumn)).toEqual(wanted.toSorted(byColumn));
+  }
+});
+
+test.for(sections.get("published")!)("values of $title: published", async ({ source, lines }) => {
+  const rows = lines.flatMap(rowsOf);
+  const { markets, scores } = await readAll(await withValues(source, rows));
+  const found = source === "markets" ? markets : scores.map(({ json, entry }) => ({ id: entry.slug, json }));
+  for (const [n, { text, path, published }] of rows.entries()) {
+    const id = path === "slug" && source === "protocol_scores" ? JSON.parse(published!) : names[source][n];
+    const record = found.find((one) => one.id === id);
+    expect([text, valueAt(record!.json, path)]).toEqual([text, JSON.parse(published!)]);
+  }
+});
+
+/** Sources in which these values, which are of one type, stand in rows of their own, where any is allowed. */
+const withAny = (rows: readonly Row[]) => {
+  const cases = rows.map(({ sql }, n) => `WHEN n = ${n} AND i = 3 THEN [${sql}]`).join(" ");
+  const list = `CASE ${cases} ELSE [] END`;
+  return fixtures.write({
+    markets: `SELECT * REPLACE (list_transform(dimensions, lambda d, i: struct_update(d, "references" := ${list},
+      computation := struct_update(d.computation, raises := ${rows[0]!.published ? list : "[]"}))) AS dimensions)
+      FROM markets ORDER BY n`,
+  });
+};
+
+test("any value is published as it is, or refused with its place", async () => {
+  const all = sections.get("any")!.flatMap(({ lines }) => lines.map(anyRow));
+  const [types = []] = await fixtures.rows(`SELECT ${all.map(({ sql }) => `typeof(${sql})`).join(", ")}`);
+  const groups = Map.groupBy(all.entries(), ([n, { published }]) => `${types[n]} ${published === undefined}`);
+  for (const group of groups.values()) {
+    const rows = group.map(([, row]) => row);
+    const directory = await withAny(rows);
+    if (rows[0]!.published === undefined) {
+      const refusals = await refusalsOf(directory);
+      // What is too large is so for its column, too.
+      const inside = refusals.filter(({ column }) => column !== "dimensions");
+      expect(inside.toSorted(byNumber)).toMatchObject(
+        rows.map((row, n) => ({
+          row: `row ${n} (${names.markets[n]})`,
+          column: `${row.path}${row.inside}`,
+          value: expected(row.shown),
+          rule: ruleOf(row),
+        })),
+      );
+      continue;
+    }
+    const { markets } = await readAll(directory);
+    for (const [n, { text, path, published }] of rows.entries()) {
+      const { json } = markets.find(({ id }) => id === names.markets[n])!;
+      const [value, found] = [JSON.parse(published!), valueAt(json, path)];
+      const raised = valueAt(json, "dimensions[2].computation.raises[0]");
+      expect([text, found, raised]).toEqual([text, value, value]);
+    }
+  }
+});
+
+const store = new Map<string, Buffer>();
+beforeAll(async () => {
+  await publishSources(await fixtures.write({}), memoryStorage(store), fixtures.folder);
+});
+
+/** The lines of a refusal; names between parentheses are of a line each. */
+const linesOf = (text: string) => {
+  const [, before = "", names, after = ""] = /^- (.*column .*?)\(([a-z_. ]+)\)(: .*)$/.exec(text) ?? [];
+  return names ? names.split(" ").map((name) => before + name + after) : [text.slice(2)];
+};
+
+test.for(sections.get("files")!)("files are refused, and nothing is written: $title", async ({ lines }) => {
+  const [refused, queries] = [true, false].map((told) =>
+    lines.filter((line) => line.startsWith("- ") === told),
+  );
+  const files = queries!.map((line) => /^(\S+) = (.*)$/.exec(line)!.slice(1));
+  const directory = await fixtures.write(Object.fromEntries(files));
+  const storage = countingStorage(memoryStorage(store));
+  const error = await refusedBy(publishSources(directory, storage, fixtures.folder));
+  const told = error.message.replace(/[0-9a-f]{8}-[0-9a-f-]{27}/g, "ID").split("\n");
+  expect(told).toEqual(refused!.flatMap(linesOf));
+  expect(exitCodeOf(error)).toBe(exitCodes.refused);
+  expect(storage.written()).toEqual([]);
+  expect(await checkedRefusals(directory)).toEqual(expect.arrayContaining([...error.refusals]));
+});
+
+const points = [0, 7, 8, 11, 12, 14, 27, 31, 127, 128, 133, 155, 159, 0xe0000, 0xe0041, 0xe007f];
+test("each control character and Unicode tag is refused", async () => {
+  const rows = points.flatMap((point) => rowsOf(`question = concat('a', chr(${point})) -> /^"a./ | control`));
+  const refusals = await refusalsOf(await withValues("markets", rows));
+  expect(refusals.map(({ rule }) => rule)).toEqual(points.map(() => rules.get("control")));
+  expect(refusals.map(numberOf).sort((a, b) => a - b)).toEqual([...points.keys()]);
+});
