@@ -1,17 +1,15 @@
-import { beforeAll, describe, expect, test } from "vitest";
+import { beforeAll, expect, test } from "vitest";
 import { isFault } from "../../../schemas/errors.ts";
 import { type CollectOptions, collectGarbage } from "../../../snapshots/maintain/gc.ts";
 import { rollback } from "../../../snapshots/maintain/rollback.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { newestCommit } from "../../../snapshots/store/log/commits.ts";
-import { type Storage, StorageError } from "../../../snapshots/store/storage.ts";
+import type { Storage } from "../../../snapshots/store/storage.ts";
 import { inArchiveOrder, publishRecords, recordsOf } from "../../helpers/publish/records.ts";
-import { seenBy, steppedStorage } from "../../helpers/store/faulty-store.ts";
+import { seenBy } from "../../helpers/store/faulty-store.ts";
 import { changedStorage } from "../../helpers/store/storages.ts";
 import { hour, start, storeWith } from "../../helpers/store/timed-store.ts";
 import { faultsOf } from "../../helpers/store/verified.ts";
-
-// Publishers, rollbacks and collections in whatever order their operations come are played by the world.
 
 const now = new Date(start + 100 * hour);
 const content = (round: number) =>
@@ -29,12 +27,6 @@ beforeAll(async () => {
 /** Collects all but the newest snapshot. */
 const collectIn = (storage: Storage, options: Partial<CollectOptions> = {}) =>
   collectGarbage(storage, { keepHours: 48, keepCommits: 1, dryRun: false, now, ...options });
-
-/** What makes a snapshot current that no retained commit reaches. */
-const comebacks = [
-  { name: "a publish", bringBack: (storage: Storage) => publishRecords(storage, content(0), 700) },
-  { name: "a rollback", bringBack: (storage: Storage) => rollback(storage, "1", () => now) },
-];
 
 /** Ends in order, or with a refusal that says why. */
 async function outcomeOf(work: Promise<unknown>): Promise<"done" | "refused"> {
@@ -56,29 +48,6 @@ async function expectNothingMissing(storage: Storage, outcome: "done" | "refused
   expect(await seenBy(storage)).toBe(newest?.entry.snapshotId);
 }
 
-describe.for(comebacks)("$name that brings back what a collection found unreachable", ({ bringBack }) => {
-  test("while that is held at one of its operations leaves the newest commit whole", async () => {
-    const outcomes = new Set<string>();
-    for (let n = 0, reached = true; reached; n += 3) {
-      const { storage } = three.copy();
-      let outcome: "done" | "refused" = "refused";
-      reached = false;
-      const held = steppedStorage(storage, {
-        before: async (operation) => {
-          if (operation !== n) return;
-          reached = true;
-          outcome = await outcomeOf(bringBack(storage));
-        },
-      });
-      await collectIn(held);
-      if (!reached) break;
-      await expectNothingMissing(storage, outcome);
-      outcomes.add(outcome);
-    }
-    expect(outcomes).toEqual(new Set(["done", "refused"]));
-  });
-});
-
 test("a publish that was refused because of a collection succeeds after it", async () => {
   const { storage } = three.copy();
   let outcome: "done" | "refused" | undefined;
@@ -92,19 +61,6 @@ test("a publish that was refused because of a collection succeeds after it", asy
   expect(outcome).toBe("refused");
   await publishRecords(storage, content(0), 700);
   await expectNothingMissing(storage, "done");
-});
-
-test("a publish goes by the record of a collection that was killed for an hour", async () => {
-  const { storage, pass } = three.copy();
-  const killed = changedStorage(storage, {
-    delete: () => Promise.reject(new StorageError("killed")),
-  });
-  await expect(collectIn(killed)).rejects.toThrow("killed");
-  const bringBack = () => outcomeOf(publishRecords(storage, content(0), 700));
-  expect(await bringBack()).toBe("refused");
-  await publishRecords(storage, content(5), 705);
-  pass(1);
-  expect(await bringBack()).toBe("done");
 });
 
 test("a run whose commit another one followed, and whose snapshot was collected, shows the newest", async () => {

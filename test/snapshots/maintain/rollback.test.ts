@@ -18,13 +18,7 @@ import {
   snapshotOf,
   storeOf,
 } from "../../helpers/store/rollback-store.ts";
-import {
-  aroundCalls,
-  changedStorage,
-  changes,
-  contentOf,
-  countingStorage,
-} from "../../helpers/store/storages.ts";
+import { changedStorage, contentOf, countingStorage } from "../../helpers/store/storages.ts";
 import { testFolder } from "../../helpers/store/test-folder.ts";
 
 const folder = testFolder();
@@ -48,8 +42,9 @@ describe("a rollback", () => {
     await expectShown(storage, 4);
   });
 
-  test("twice in a row withdraws the first one too", async () => {
+  test("twice in a row withdraws the first one too, and a third takes that back", async () => {
     const storage = await storeOf(folder, "A", "B", "C");
+    const taken = await snapshotOf(storage);
     expect(await rollBack(storage, 2)).toMatchObject({ entry: { commit: 4, withdrawn: [[3, 3]] } });
     await expectShown(storage, 4);
     const again = await rollBack(storage, 1);
@@ -59,20 +54,14 @@ describe("a rollback", () => {
       [2, 4],
     ]);
     await expectShown(storage, 5);
-    expect((await publishContent(storage, "D", true)).commit).toBe(6);
-    expect((await newestCommit(storage))?.entry.withdrawn).toEqual(again.entry.withdrawn);
-    await expectShown(storage, 6);
-  });
-
-  test("can be taken back by another one", async () => {
-    const storage = await storeOf(folder, "A", "B");
-    const taken = await snapshotOf(storage);
-    await rollBack(storage, 1);
     expect(await rollBack(storage, taken)).toMatchObject({
-      entry: { commit: 4, snapshotId: taken },
+      entry: { commit: 6, snapshotId: taken },
       hold: true,
     });
-    await expectShown(storage, 4);
+    await expectShown(storage, 6);
+    const { withdrawn } = (await newestCommit(storage))!.entry;
+    expect((await publishContent(storage, "D", true)).commit).toBe(7);
+    expect((await newestCommit(storage))?.entry.withdrawn).toEqual(withdrawn);
   });
 
   test.for([
@@ -209,37 +198,6 @@ test("publishing on hold is refused with the way on, also where a part of the ma
     await store.put(key, bytes);
     expect(await contentOf(store)).toEqual(objects);
   }
-});
-
-describe("a rollback that stops at any one write", () => {
-  test.for(["before", "after"] as const)(
-    "%s it took effect is finished by the same command",
-    async (when) => {
-      const counting = countingStorage(await storeOf(folder, "A", "B"));
-      await rollBack(counting, 1);
-      const writes = counting.written();
-      expect(writes).toEqual(expect.arrayContaining([layout.commit(3), layout.stableScoreList]));
-      // Each write meets one of the two, and the commit both.
-      const turn = when === "before" ? 0 : 1;
-      for (const failing of writes.filter((key, n) => key === layout.commit(3) || n % 2 === turn)) {
-        const storage = await storeOf(folder, "A", "B");
-        const stopping = aroundCalls(storage, async (work, call) => {
-          if (call.key !== failing || !changes(call)) return work();
-          if (when === "after") await work();
-          throw new StorageError(`cannot write ${failing}`);
-        });
-        const stopped = await rollBack(stopping, 1).catch((error: unknown) => error);
-        // Whether a commit was stored can be asked afterwards.
-        const noticed = when === "after" && failing === layout.commit(3);
-        expect(stopped instanceof Error, failing).toBe(!noticed);
-        expect(await rollBack(storage, 1), failing).toMatchObject({
-          entry: { commit: 3, withdrawn: [[2, 2]] },
-          hold: true,
-        });
-        await expectShown(storage, 3);
-      }
-    },
-  );
 });
 
 /** The log of three commits as it would be if the first one's id began like this. */
