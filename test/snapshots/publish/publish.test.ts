@@ -261,25 +261,10 @@ describe("publishing files", () => {
     expect(under(layout.page.prefix)).toBeLessThanOrEqual(10);
     expect(under(layout.segment.prefix)).toBeLessThanOrEqual(5);
     expect(under(layout.publicObject.prefix)).toBe(0);
-    expect(under(layout.rows.prefix)).toBe(under(layout.segment.prefix));
-    expect(under(layout.ids.prefix)).toBe(under(layout.segment.prefix));
-    expect(under(layout.words.prefix)).toBe(under(layout.segment.prefix));
-    expect(under(layout.origins.prefix)).toBe(under(layout.segment.prefix));
-    const shared = [
-      layout.page.prefix,
-      layout.segment.prefix,
-      layout.rows.prefix,
-      layout.origins.prefix,
-      layout.ids.prefix,
-      layout.words.prefix,
-    ];
-    const parts = [
-      ...shared,
-      layout.sourceFiles.prefix,
-      layout.manifest.prefix,
-      layout.segmentList.prefix,
-      layout.scoreLines.prefix,
-    ];
+    const beside = [layout.rows.prefix, layout.ids.prefix, layout.words.prefix, layout.origins.prefix];
+    expect(beside.map(under)).toEqual(beside.map(() => under(layout.segment.prefix)));
+    const archive = [layout.page.prefix, layout.segment.prefix, ...beside, layout.sourceFiles.prefix];
+    const parts = [...archive, layout.manifest.prefix, layout.segmentList.prefix, layout.scoreLines.prefix];
     expect(uploaded.objects).toBe(parts.reduce((sum, prefix) => sum + under(prefix), 0));
     expect(changeRecord.objects).toBe(under(layout.changeRecord.prefix));
     expect(uploaded.bytes).toBeLessThan(total.bytes / 2);
