@@ -10,11 +10,11 @@ import { listen, startService } from "../proxy/start.ts";
 import { Fault } from "../schemas/errors.ts";
 import { KeyPlan } from "../schemas/plans.ts";
 import { keyPattern } from "../schemas/store/stored-objects.ts";
-import { readExport } from "../snapshots/export/export-records.ts";
+import { readExported } from "../snapshots/export/export-records.ts";
 import { issueKey, readKeys } from "../snapshots/keys/keys.ts";
 import { directoryStorage } from "../snapshots/store/backends/directory.ts";
 import { CorruptObjectError, unless } from "../snapshots/store/errors.ts";
-import { sha256 } from "../snapshots/store/layout.ts";
+import { layout, sha256 } from "../snapshots/store/layout.ts";
 import { newestCommit, readCommit } from "../snapshots/store/log/commits.ts";
 import { readManifest } from "../snapshots/store/manifest.ts";
 import type { Storage } from "../snapshots/store/storage.ts";
@@ -71,7 +71,8 @@ function sampleIn(storage: Storage): Promise<Published | undefined> {
     const before = newest && (await readCommit(storage, newest.entry.commit - 1));
     if (!before) return undefined;
     const [slug = ""] = Object.keys((await readManifest(storage, newest)).scores.records);
-    const exported = (await readExport(storage, newest.entry.snapshotId)) !== undefined;
+    const exported =
+      (await readExported(storage, layout.exportRecord, newest.entry.snapshotId)) !== undefined;
     return { slug, earlier: before.entry.snapshotId, exported };
   });
 }

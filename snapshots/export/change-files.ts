@@ -7,10 +7,10 @@ import { type ChangePart, changeParts } from "../changes/record.ts";
 import { leafHash } from "../format/tree.ts";
 import { layout } from "../store/layout.ts";
 import { refuseCollected } from "../store/log/gc-records.ts";
-import { objectsIn, seal } from "../store/objects.ts";
+import { objectsIn } from "../store/objects.ts";
 import type { Storage } from "../store/storage.ts";
 import type { Signing } from "../trust/log/believe.ts";
-import { signRecord, subjectOf } from "../trust/notes/signed-note.ts";
+import { sealSigned } from "../trust/notes/signed-note.ts";
 import { objectsOf, putFile } from "./export-records.ts";
 import { openTexts, readRows, valueSeparator, writeParquet } from "./parquet-file.ts";
 
@@ -51,8 +51,8 @@ export async function writeChangeFiles(
   }
   await refuseCollected(storage, new Set(objectsOf(files)));
   const made: Omit<ChangeFiles, "digest"> = { formatVersion, changes, files };
-  const sign = signRecord(signing.key, subjectOf.changes(made));
-  await storage.put(layout.exportedChanges(changes), seal(made, sign));
+  const key = layout.exportedChanges(changes);
+  await storage.put(key, sealSigned(signing.key, key, made));
 }
 
 async function makeFile(

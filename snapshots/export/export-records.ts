@@ -13,32 +13,42 @@ import { hashBytes } from "../format/hash-trees.ts";
 import { member } from "../sources/contract/file-column.ts";
 import { identifier, quoted } from "../sources/duckdb/sql-literals.ts";
 import { CorruptObjectError, MissingObjectError, ObjectError, unless } from "../store/errors.ts";
-import { hashIn, layout, sha256 } from "../store/layout.ts";
+import { hashIn, type Kind, layout, sha256 } from "../store/layout.ts";
 import { isWithdrawn, logFrom } from "../store/log/commits.ts";
-import { readObject, readRecord, seal } from "../store/objects.ts";
+import { readObject, readRecord } from "../store/objects.ts";
 import type { ByteRange, Storage } from "../store/storage.ts";
 import { type Signing, trustOf } from "../trust/log/believe.ts";
-import { signRecord, subjectOf } from "../trust/notes/signed-note.ts";
+import { sealSigned } from "../trust/notes/signed-note.ts";
 import type { Trust } from "../trust/trust.ts";
 
 export const exportFileName = (index: number) => `markets-${String(index + 1).padStart(4, "0")}.parquet`;
 
-/** Undefined when there is no such record. */
-export async function readExport(storage: Storage, snapshotId: string): Promise<ExportRecord | undefined> {
-  const record = await readRecord(storage, layout.exportRecord, [snapshotId]);
-  if (record && record.snapshotId !== snapshotId)
-    throw new CorruptObjectError(layout.exportRecord(snapshotId), "it is of another snapshot");
-  return record;
+type Exported = ExportRecord | ChangeFiles;
+
+/** A record of an export or of exported changes; undefined when there is none of this name. */
+export async function readExported<Content extends Exported>(
+  storage: Storage,
+  kind: Kind<[name: string], Content>,
+  name: string,
+): Promise<Content | undefined> {
+  const record = await readRecord<[string], Exported>(storage, kind, [name]);
+  if (record && ("changes" in record ? record.changes : record.snapshotId) !== name)
+    throw new CorruptObjectError(
+      kind(name),
+      `it is of another ${"changes" in record ? "change" : "snapshot"}`,
+    );
+  return record as Content | undefined;
 }
 
 /** Undefined also when the record is damaged, and with `trust` when no trusted key signed it. */
-export async function readSoundExport(
+export async function readSound<Content extends Exported>(
   storage: Storage,
-  snapshotId: string,
+  kind: Kind<[name: string], Content>,
+  name: string,
   trust?: Trust,
-): Promise<ExportRecord | undefined> {
-  const record = await unless(CorruptObjectError, () => readExport(storage, snapshotId));
-  return record && trust?.refusalOfExport(record) ? undefined : record;
+): Promise<Content | undefined> {
+  const record = await unless(CorruptObjectError, () => readExported(storage, kind, name));
+  return record && trust?.refusalOf(kind(name), record) ? undefined : record;
 }
 
 /** All records that are sound, and with `trust` signed. */
@@ -47,33 +57,9 @@ export async function* readExports(
   trust: Trust | undefined,
 ): AsyncGenerator<ExportRecord, void, void> {
   for await (const { key } of storage.list(layout.exportRecord.prefix)) {
-    const record = await readSoundExport(storage, hashIn(key), trust);
+    const record = await readSound(storage, layout.exportRecord, hashIn(key), trust);
     if (record) yield record;
   }
-}
-
-/** Undefined when there is no such record. */
-export async function readChanges(storage: Storage, changes: string): Promise<ChangeFiles | undefined> {
-  const record = await readRecord(storage, layout.exportedChanges, [changes]);
-  if (record && record.changes !== changes)
-    throw new CorruptObjectError(layout.exportedChanges(changes), "it is of another change");
-  return record;
-}
-
-/** Undefined also when the record is damaged, and with `trust` when no trusted key signed it. */
-export async function readSoundChanges(
-  storage: Storage,
-  changes: string,
-  trust?: Trust,
-): Promise<ChangeFiles | undefined> {
-  const record = await unless(CorruptObjectError, () => readChanges(storage, changes));
-  return record && trust?.refusalOfChanges(record) ? undefined : record;
-}
-
-/** The keys of the record, its files and their chunks. */
-export async function keysOfChanges(storage: Storage, changes: string): Promise<string[]> {
-  const { files = [] } = (await readSoundChanges(storage, changes)) ?? {};
-  return [layout.exportedChanges(changes), ...objectsOf(files)];
 }
 
 export const objectsOf = (files: readonly ParquetFile[]) =>
@@ -105,25 +91,18 @@ export async function signExportsOf(storage: Storage, newest: Commit, signing: S
   const stored = new Set<string>();
   for (const prefix of [layout.exportRecord.prefix, layout.exportedChanges.prefix])
     for await (const info of storage.list(prefix)) stored.add(info.key);
-  const sign = async (
-    name: string,
-    record: { digest: string; note?: string | undefined },
-    subject: string,
-  ) => {
+  const signAgain = async (kind: Kind<[name: string], Exported>, name: string) => {
+    const record = stored.has(kind(name)) && (await readSound(storage, kind, name));
+    if (!record || !trust.refusalOf(kind(name), record)) return;
     const { digest: _, note: __, ...content } = record;
-    await storage.put(name, seal(content, signRecord(key, subject)));
+    await storage.put(kind(name), sealSigned(key, kind(name), content));
   };
   // Exports of commits that the log does not lead back to do not count.
   await unless(ObjectError, async () => {
     for await (const commit of logFrom(storage, newest)) {
       if (!trust.refusalOfCommit(commit)) return;
-      const exported = layout.exportRecord(commit.entry.snapshotId);
-      const record = stored.has(exported) && (await readSoundExport(storage, commit.entry.snapshotId));
-      if (record && trust.refusalOfExport(record)) await sign(exported, record, subjectOf.export(record));
-      const { hash } = commit.changes ?? {};
-      const name = hash && layout.exportedChanges(hash);
-      const changes = name && stored.has(name) && (await readSoundChanges(storage, hash));
-      if (changes && trust.refusalOfChanges(changes)) await sign(name, changes, subjectOf.changes(changes));
+      await signAgain(layout.exportRecord, commit.entry.snapshotId);
+      if (commit.changes) await signAgain(layout.exportedChanges, commit.changes.hash);
     }
   });
 }

@@ -19,8 +19,7 @@ import {
   objectsOf,
   putFile,
   readExports,
-  readSoundChanges,
-  readSoundExport,
+  readSound,
   soundExports,
 } from "../export/export-records.ts";
 import { checkParquet, fileStats, writeParquet, writeTexts } from "../export/parquet-file.ts";
@@ -34,10 +33,10 @@ import { layout } from "../store/layout.ts";
 import { isWithdrawn, logFrom } from "../store/log/commits.ts";
 import { refuseCollected } from "../store/log/gc-records.ts";
 import { readManifest } from "../store/manifest.ts";
-import { objectsIn, readObject, seal } from "../store/objects.ts";
+import { objectsIn, readObject } from "../store/objects.ts";
 import type { Storage } from "../store/storage.ts";
 import { readRunLog, requireKey, type Signing, trustOf } from "../trust/log/believe.ts";
-import { signRecord, subjectOf } from "../trust/notes/signed-note.ts";
+import { sealSigned } from "../trust/notes/signed-note.ts";
 import { findCommit } from "./commits.ts";
 
 export interface ExportOptions {
@@ -113,7 +112,7 @@ async function exportCommit(
   const trust = trustOf(signing);
   const stored = await storedFiles(storage);
   // A record that is damaged or not signed is made anew.
-  const before = await readSoundExport(storage, snapshotId, trust);
+  const before = await readSound(storage, layout.exportRecord, snapshotId, trust);
   const report = (outcome: ExportReport["outcome"], files: readonly ExportFile[], uploaded: Size) => ({
     outcome,
     snapshotId,
@@ -163,8 +162,7 @@ async function exportCommit(
     publishedAt,
     files,
   };
-  const sign = signRecord(signing.key, subjectOf.export(record));
-  await storage.put(key, seal(record, sign));
+  await storage.put(key, sealSigned(signing.key, key, record));
   return report("exported", files, sizeOf(made));
 }
 
@@ -184,7 +182,7 @@ async function exportChanges(storage: Storage, newest: Commit, options: ExportOp
       if (entry.commit < newest.entry.commit && exported.has(entry.commit)) return;
       if (!changes) continue;
       const { hash } = changes;
-      const found = await readSoundChanges(storage, hash, trust);
+      const found = await readSound(storage, layout.exportedChanges, hash, trust);
       if (found?.files.every((file) => isStored(file, stored))) return;
       missing.push({ hash, record: await readChangeRecord(objectsIn(storage), changes) });
     }

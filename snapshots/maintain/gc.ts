@@ -1,15 +1,14 @@
 import { randomBytes } from "node:crypto";
 import { isDeepStrictEqual } from "node:util";
-import type { Commit, Manifest, SegmentRef } from "../../schemas/store/stored-objects.ts";
+import type {
+  ChangeFiles,
+  Commit,
+  ExportRecord,
+  Manifest,
+  SegmentRef,
+} from "../../schemas/store/stored-objects.ts";
 import { changeObjects } from "../changes/record.ts";
-import {
-  keysOfChanges,
-  newestExports,
-  objectsOf,
-  readSoundChanges,
-  readSoundExport,
-  soundExports,
-} from "../export/export-records.ts";
+import { newestExports, objectsOf, readSound, soundExports } from "../export/export-records.ts";
 import { type Tile, tileWidth } from "../format/log-tiles.ts";
 import { readPages } from "../index/segment.ts";
 import { namesOfProtocols } from "../publish/public/mutable-objects.ts";
@@ -312,7 +311,9 @@ class Survey {
       const isYoung = young.has(key) || keepsChanges(commit, this.#options);
       const keptBy = this.#keptByBoth(commits[index - 1], commit) | (isYoung ? rules.changes : 0);
       if (this.#reachable.has(key) || keptBy === 0) return;
-      this.#reach(await keysOfChanges(this.#storage, commit.changes.hash), keptBy);
+      const { exportedChanges } = layout;
+      const { files = [] } = (await readSound(this.#storage, exportedChanges, commit.changes.hash)) ?? {};
+      this.#reach([exportedChanges(commit.changes.hash), ...objectsOf(files)], keptBy);
       const keys = await unless(ObjectError, () => changeObjects(this.#storage, commit.changes!));
       this.#reach(keys ?? [], keptBy);
       lost ||= !keys;
@@ -352,10 +353,9 @@ class Survey {
     if (files.length === 0) return;
     const named = new Set<string>();
     await inParallel(unreached, async ({ key }) => {
-      const read = key.startsWith(layout.exportRecord.prefix)
-        ? readSoundExport
-        : key.startsWith(layout.exportedChanges.prefix) && readSoundChanges;
-      const record = read && (await read(this.#storage, hashIn(key), this.#trust));
+      const kind = [layout.exportRecord, layout.exportedChanges].find(({ prefix }) => key.startsWith(prefix));
+      const record =
+        kind && (await readSound<ExportRecord | ChangeFiles>(this.#storage, kind, hashIn(key), this.#trust));
       for (const file of objectsOf(record ? record.files : [])) named.add(file);
     });
     const put = new Map(

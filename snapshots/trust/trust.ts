@@ -1,4 +1,4 @@
-import type { ChangeFiles, Checked, Commit, ExportRecord } from "../../schemas/store/stored-objects.ts";
+import type { Checked, Commit } from "../../schemas/store/stored-objects.ts";
 import {
   isQuorum,
   kindName,
@@ -25,8 +25,6 @@ import {
 export class UntrustedError extends CorruptObjectError {
   override readonly name = "UntrustedError";
 }
-
-type Signed = Pick<Checked, "digest" | "note">;
 
 /** Whose records are believed. Whoever can write to the store, but has none of the private keys, can make none. */
 export class Trust {
@@ -62,28 +60,10 @@ export class Trust {
     return unlessSync(NoteError, read, ({ message }) => ({ reason: message }));
   }
 
-  /** Why checked.json, the record of the last publish run, is not trusted; undefined when it is. */
-  refusalOfChecked(run: Checked): UntrustedError | undefined {
-    return this.#refusalOfRecord(layout.checked, subjectOf.checked(run), run);
-  }
-
-  /** The same for the record of an export. */
-  refusalOfExport(record: ExportRecord): UntrustedError | undefined {
-    return this.#refusalOfRecord(layout.exportRecord(record.snapshotId), subjectOf.export(record), record);
-  }
-
-  /** The same for the record of a change as Parquet files. */
-  refusalOfChanges(record: ChangeFiles): UntrustedError | undefined {
-    return this.#refusalOfRecord(layout.exportedChanges(record.changes), subjectOf.changes(record), record);
-  }
-
-  /** The same for the plan or a part of a run, by its key in the store. */
-  refusalOfPart(key: string, record: Signed): UntrustedError | undefined {
-    return this.#refusalOfRecord(key, subjectOf.run(key), record);
-  }
-
-  #refusalOfRecord(key: string, subject: string, { digest, note }: Signed): UntrustedError | undefined {
-    return this.#refusal(key, note, (name) => recordText(name, subject, digest));
+  /** Why the record of a run, an export or exported changes is not trusted; undefined when it is. */
+  refusalOf(key: string, record: Pick<Checked, "digest" | "note">): UntrustedError | undefined {
+    const subject = subjectOf(key, record);
+    return this.#refusal(key, record.note, (name) => recordText(name, subject, record.digest));
   }
 
   /** Why a record's note does not count: it must have the text expected of a key of that name that signed it. */

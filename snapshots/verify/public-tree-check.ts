@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import type { ChangeFiles, ExportRecord, ParquetFile } from "../../schemas/store/stored-objects.ts";
 import { artefactFiles } from "../artefacts/artefacts.ts";
-import { readChanges, readChunkHashes, readChunks, readExport } from "../export/export-records.ts";
+import { readChunkHashes, readChunks, readExported } from "../export/export-records.ts";
 import { artefactsAt, publicNames } from "../publish/public/mutable-objects.ts";
 import { type Named, nothingNamed, publishedNames, type Site } from "../publish/public/site.ts";
 import { CorruptObjectError, MissingObjectError, unless } from "../store/errors.ts";
@@ -101,9 +101,16 @@ export async function checkExports(
 ): Promise<void> {
   const { storage } = check;
   const checked = new Set<string>();
-  const checkAll = (prefix: string, read: (key: string) => Promise<ExportRecord | ChangeFiles>) =>
-    check.each(storage.list(prefix), async ({ key, bytes }, part) => {
-      const record = await part.attempt(() => read(key));
+  for (const kind of [layout.exportedChanges, layout.exportRecord])
+    await check.each(storage.list(kind.prefix), async ({ key, bytes }, part) => {
+      const record = await part.attempt(async () => {
+        const found = await readExported<ExportRecord | ChangeFiles>(storage, kind, hashIn(key));
+        if (!found) throw new MissingObjectError(key);
+        const refusal = trust?.refusalOf(kind(hashIn(key)), found);
+        if (refusal) throw refusal;
+        if ("snapshotId" in found) await requireCommitOf(storage, key, found, log);
+        return found;
+      });
       if (record) part.count(key, bytes);
       for (const file of record?.files ?? []) {
         if (checked.has(file.hash)) continue;
@@ -111,21 +118,6 @@ export async function checkExports(
         await part.attempt(() => checkFile(part, file));
       }
     });
-  await checkAll(layout.exportedChanges.prefix, async (key) => {
-    const record = await readChanges(storage, hashIn(key));
-    if (!record) throw new MissingObjectError(key);
-    const refusal = trust?.refusalOfChanges(record);
-    if (refusal) throw refusal;
-    return record;
-  });
-  await checkAll(layout.exportRecord.prefix, async (key) => {
-    const record = await readExport(storage, hashIn(key));
-    if (!record) throw new MissingObjectError(key);
-    const refusal = trust?.refusalOfExport(record);
-    if (refusal) throw refusal;
-    await requireCommitOf(storage, key, record, log);
-    return record;
-  });
 }
 
 async function requireCommitOf(

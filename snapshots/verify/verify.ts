@@ -132,7 +132,7 @@ async function checkProbe(check: StoreCheck): Promise<void> {
 async function checkRun(check: StoreCheck, trust: Trust | undefined, last: number): Promise<void> {
   const parse = (bytes: Buffer) => {
     const run = unseal(layout.checked, bytes, Checked);
-    const refusal = trust?.refusalOfChecked(run);
+    const refusal = trust?.refusalOf(layout.checked, run);
     if (refusal) throw refusal;
     return run;
   };

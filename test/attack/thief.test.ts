@@ -1,16 +1,11 @@
 import { describe, expect, test } from "vitest";
-import { readExport } from "../../snapshots/export/export-records.ts";
+import { readExported } from "../../snapshots/export/export-records.ts";
 import { layout, sha256 } from "../../snapshots/store/layout.ts";
 import { newestCommit } from "../../snapshots/store/log/commits.ts";
 import { readManifest } from "../../snapshots/store/manifest.ts";
 import { seal } from "../../snapshots/store/objects.ts";
 import type { Storage } from "../../snapshots/store/storage.ts";
-import {
-  parseCheckpoint,
-  signCheckpoint,
-  signRecord,
-  subjectOf,
-} from "../../snapshots/trust/notes/signed-note.ts";
+import { parseCheckpoint, signCheckpoint, signRecord } from "../../snapshots/trust/notes/signed-note.ts";
 import { exportNewest } from "../helpers/archive/exports.ts";
 import {
   addresses,
@@ -155,8 +150,14 @@ describe("what a thief puts into the store", () => {
       await exportNewest(made, folder);
     });
     const { snapshotId } = (await commitAt(storage, 3)).entry;
-    const { digest, note, ...good } = (await readExport(storage, snapshotId))!;
-    const { files } = (await readExport(theirs, (await commitAt(theirs, 1)).entry.snapshotId))!;
+    const { digest, note, ...good } = (await readExported(storage, layout.exportRecord, snapshotId))!;
+    const { files } = (await readExported(
+      theirs,
+      layout.exportRecord,
+      (
+        await commitAt(theirs, 1)
+      ).entry.snapshotId,
+    ))!;
     for (const prefix of [layout.exportFile.prefix, layout.exportChunks.prefix])
       for await (const { key } of theirs.list(prefix)) await storage.put(key, (await theirs.get(key))!);
     const proxy = await proxyOn(storage);
@@ -173,14 +174,14 @@ describe("what a thief puts into the store", () => {
     expect(sha256(body)).toBe(hash);
 
     const forgedRecord = { ...good, files };
-    const subject = subjectOf.export(good);
+    const subject = `export ${snapshotId}`;
     const signs: ((digest: string) => { note?: string | undefined })[] = [
       () => ({}),
       () => ({ note: note! }),
       ...thiefs.map((thief) => signRecord(thief, subject)),
       () => signRecord(ours, subject)(digest),
-      (other) => signRecord(ours, subjectOf.export({ snapshotId: "0".repeat(64) }))(other),
-      (other) => signRecord(ours, subjectOf.checked({ checkedAt: good.publishedAt }))(other),
+      (other) => signRecord(ours, `export ${"0".repeat(64)}`)(other),
+      (other) => signRecord(ours, `checked ${good.publishedAt}`)(other),
     ];
     for (const sign of signs) {
       await storage.put(layout.exportRecord(snapshotId), seal(forgedRecord, sign));

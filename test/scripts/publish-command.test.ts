@@ -3,7 +3,7 @@ import { appendFile, cp, readdir, readFile, rm, writeFile } from "node:fs/promis
 import { createServer } from "node:http";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, describe, expect, onTestFinished, test, vi } from "vitest";
-import { readChanges } from "../../snapshots/export/export-records.ts";
+import { readExported } from "../../snapshots/export/export-records.ts";
 import { quoted } from "../../snapshots/sources/duckdb/sql-literals.ts";
 import { directoryStorage } from "../../snapshots/store/backends/directory.ts";
 import { ifPresent } from "../../snapshots/store/errors.ts";
@@ -152,7 +152,11 @@ describe("npm run snapshot -- publish", () => {
     expect(await publish()).toMatchObject({ outcome: "published", commit: 1 });
     await addMarkets(growing, 3);
     expect(await publish()).toMatchObject({ outcome: "published", commit: 2 });
-    const { files } = (await readChanges(storage, (await readCommit(storage, 2))!.changes!.hash))!;
+    const { files } = (await readExported(
+      storage,
+      layout.exportedChanges,
+      (await readCommit(storage, 2))!.changes!.hash,
+    ))!;
     expect(files.map(({ rows }) => rows)).toEqual([3]);
     const before = await contentOf(storage);
     expect(await publish()).toMatchObject({ outcome: "unchanged", commit: 2 });

@@ -10,11 +10,11 @@ import { FormatError } from "../../store/errors.ts";
 import { inParallel } from "../../store/in-parallel.ts";
 import { type Kind, layout } from "../../store/layout.ts";
 import { readCommit } from "../../store/log/commits.ts";
-import { readRecord, seal } from "../../store/objects.ts";
+import { readRecord } from "../../store/objects.ts";
 import { probeConditionalWrites } from "../../store/open-storage.ts";
 import type { Storage } from "../../store/storage.ts";
 import { type Signing, trustOf } from "../../trust/log/believe.ts";
-import { signRecord, subjectOf } from "../../trust/notes/signed-note.ts";
+import { sealSigned } from "../../trust/notes/signed-note.ts";
 import { UntrustedError } from "../../trust/trust.ts";
 import { beginRun, type PublishOptions } from "../publish.ts";
 import { bucketMarkets, readSources } from "../read-sources.ts";
@@ -172,17 +172,13 @@ type Unsealed<Record> = Omit<Record, "digest" | "note">;
 /** Returns false when the run already has a plan. */
 function writePlan({ name, storage, signing }: Run, plan: Unsealed<PartsPlan>): Promise<boolean> {
   const key = layout.runPlan(name);
-  return storage.putIfAbsent(key, sealed(key, plan, signing));
+  return storage.putIfAbsent(key, sealSigned(signing?.key, key, plan));
 }
 
 /** Replaces what an earlier try left. */
 export async function writePart({ name, storage, signing }: Run, part: Unsealed<PartRecord>): Promise<void> {
   const key = layout.runPart(name, part.part);
-  await storage.put(key, sealed(key, part, signing));
-}
-
-function sealed(key: string, record: object, signing: Signing = {}): Buffer {
-  return seal(record, signRecord(signing.key, subjectOf.run(key)));
+  await storage.put(key, sealSigned(signing?.key, key, part));
 }
 
 /** Undefined when the run has no plan. Throws UNTRUSTED_PREDECESSOR when nobody trusted made it. */
@@ -247,7 +243,7 @@ async function readTrusted<Name extends unknown[], T extends { digest: string; n
   const needsKey = record.note !== undefined && !signing.key && !signing.unsigned;
   const refusal = needsKey
     ? new UntrustedError(key, "it is signed, and SIGNING_KEY is not set")
-    : trustOf(signing)?.refusalOfPart(key, record);
+    : trustOf(signing)?.refusalOf(key, record);
   if (!refusal) return record;
   const wayOut = "Give SIGNING_KEY to the plan, all parts and the join of a run, and plan another";
   throw new Fault("UNTRUSTED_PREDECESSOR", `${storage.location}: ${refusal.message}. ${wayOut}`, {

@@ -22,10 +22,10 @@ import { CorruptObjectError, MissingObjectError, unless } from "../../store/erro
 import { inParallel } from "../../store/in-parallel.ts";
 import { artefactFolders, layout, maxOrdinaryBytes, sha256 } from "../../store/layout.ts";
 import { readManifest } from "../../store/manifest.ts";
-import { parseObject, readObject, referTo, seal } from "../../store/objects.ts";
+import { parseObject, readObject, referTo } from "../../store/objects.ts";
 import { listedOnce, type Storage, StorageError } from "../../store/storage.ts";
 import { type RunLog, type Signing, trustOf } from "../../trust/log/believe.ts";
-import { signRecord, subjectOf } from "../../trust/notes/signed-note.ts";
+import { sealSigned } from "../../trust/notes/signed-note.ts";
 import { newestTrustedFrom, type Trust } from "../../trust/trust.ts";
 import { renderList } from "../score-objects.ts";
 import { updateLog, type Witnessed } from "./log.ts";
@@ -130,8 +130,8 @@ export async function finishRun(
 ): Promise<Witnessed[]> {
   const { commit, witnessed } = await updateMutableObjects(storage, shown, atHand);
   const checkedAt = now.toISOString();
-  const sign = signRecord(shown.signing?.key, subjectOf.checked({ checkedAt }));
-  await storage.put(layout.checked, seal({ checkedAt, commit, outcome }, sign));
+  const run = { checkedAt, commit, outcome };
+  await storage.put(layout.checked, sealSigned(shown.signing?.key, layout.checked, run));
   return witnessed;
 }
 

@@ -2,16 +2,10 @@ import { LRUCache } from "lru-cache";
 import type { ExportList } from "../../../schemas/envelopes.ts";
 import { Fault } from "../../../schemas/errors.ts";
 import { parquet } from "../../../schemas/media.ts";
-import type { ExportRecord, ParquetFile } from "../../../schemas/store/stored-objects.ts";
-import {
-  checkedHashes,
-  exportFileName,
-  readChunks,
-  readSoundChanges,
-  readSoundExport,
-} from "../../export/export-records.ts";
+import type { ChangeFiles, ExportRecord, ParquetFile } from "../../../schemas/store/stored-objects.ts";
+import { checkedHashes, exportFileName, readChunks, readSound } from "../../export/export-records.ts";
 import { inParallel } from "../../store/in-parallel.ts";
-import { hashIn, layout } from "../../store/layout.ts";
+import { hashIn, type Kind, layout } from "../../store/layout.ts";
 import type { ByteRange, ObjectInfo, Storage } from "../../store/storage.ts";
 import type { LogReader } from "../../trust/log/log-reader.ts";
 import type { StoredFile, Stream } from "../answer.ts";
@@ -73,10 +67,9 @@ export class Exports {
   async changes(hash: string): Promise<readonly ParquetFile[] | undefined> {
     const known = this.#changes.get(hash);
     if (known) return known;
-    const record = await readSoundChanges(this.#storage, hash);
-    if (!record || !this.#reader.believesExport((trust) => trust.refusalOfChanges(record))) return undefined;
-    this.#changes.set(hash, record.files);
-    return record.files;
+    const record = await this.#read(layout.exportedChanges, hash);
+    if (record) this.#changes.set(hash, record.files);
+    return record?.files;
   }
 
   /** Opens a file of any export, or of the change record that is named, by its SHA-256. */
@@ -116,7 +109,9 @@ export class Exports {
     for (let from = 0; from < stored.length && listed.length < maxRecords; from += maxRecords)
       await inParallel(stored.slice(from, from + maxRecords), async ({ key, tag }) => {
         const name = `${key} ${tag}`;
-        const record = this.#known.has(name) ? this.#known.get(name) : await this.#read(key);
+        const record = this.#known.has(name)
+          ? this.#known.get(name)
+          : await this.#read(layout.exportRecord, hashIn(key));
         known.set(name, record);
         if (record && (await this.#agrees(record))) listed.push(record);
       });
@@ -136,11 +131,9 @@ export class Exports {
   }
 
   /** A record that is sound and believed. */
-  async #read(key: string): Promise<ExportRecord | undefined> {
-    const record = await readSoundExport(this.#storage, hashIn(key));
-    return record && this.#reader.believesExport((trust) => trust.refusalOfExport(record))
-      ? record
-      : undefined;
+  async #read<Content extends ExportRecord | ChangeFiles>(kind: Kind<[string], Content>, name: string) {
+    const record = await readSound(this.#storage, kind, name);
+    return record && this.#reader.believesExport(kind(name), record) ? record : undefined;
   }
 
   /** Whether a record agrees with a commit that no rollback withdrew. */

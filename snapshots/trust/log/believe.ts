@@ -73,7 +73,7 @@ export async function recall(
     readChecked(storage),
   ]);
   if (stored?.checkpoint) evidence.push(evidenceIn(layout.logCheckpoint, stored.checkpoint));
-  if (trust && run && !trust.refusalOfChecked(run))
+  if (trust && run && !trust.refusalOf(layout.checked, run))
     evidence.push(evidenceIn(layout.checked, { size: run.commit }));
   const { memory: file } = signing;
   if (file?.newest) evidence.push({ ...file.newest, says: `${file.path} names` });

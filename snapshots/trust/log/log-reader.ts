@@ -1,5 +1,5 @@
 import { Fault } from "../../../schemas/errors.ts";
-import type { Checked, Commit } from "../../../schemas/store/stored-objects.ts";
+import type { ChangeFiles, Checked, Commit, ExportRecord } from "../../../schemas/store/stored-objects.ts";
 import type { TreeHead } from "../../format/tree.ts";
 import { CorruptObjectError, messageOf, unless } from "../../store/errors.ts";
 import { layout } from "../../store/layout.ts";
@@ -28,8 +28,8 @@ export interface LogReader {
   refusal(): string | undefined;
   /** Whether the record of a publish run is believed, where `newest` is the number of the newest commit. */
   believesRun(run: Checked, newest: number): boolean;
-  /** Whether the record of an export, or of a change as Parquet files, is believed by what trust makes of it. */
-  believesExport(refusal: (trust: Trust) => UntrustedError | undefined): boolean;
+  /** Whether the record of an export, or of a change as Parquet files, is believed. */
+  believesExport(key: string, record: ExportRecord | ChangeFiles): boolean;
   /** Remembers over restarts the log that was taken up. */
   remember(): Promise<void>;
 }
@@ -96,13 +96,13 @@ export function readSignedLog(
           layout.checked,
           `it is signed and names commit ${run.commit}, which the log does not have`,
         );
-      const error = trust.refusalOfChecked(run) ?? (gone || undefined);
+      const error = trust.refusalOf(layout.checked, run) ?? (gone || undefined);
       aheadBefore = ahead ? run.digest : undefined;
       tell("run", error);
       return error === undefined && !ahead;
     },
-    believesExport(refusal) {
-      const error = refusal(trust);
+    believesExport(key, record) {
+      const error = trust.refusalOf(key, record);
       tell("export", error);
       return error === undefined;
     },

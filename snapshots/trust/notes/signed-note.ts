@@ -1,5 +1,5 @@
 import { sign, verify } from "node:crypto";
-import type { ChangeFiles, Checked, Commit, ExportRecord } from "../../../schemas/store/stored-objects.ts";
+import type { Checked, Commit } from "../../../schemas/store/stored-objects.ts";
 import {
   checkpointIn,
   cosignatureTime,
@@ -14,8 +14,9 @@ import {
 } from "../../format/note.ts";
 import { leafHash, type TreeHead } from "../../format/tree.ts";
 import { CorruptObjectError, unless, unlessSync } from "../../store/errors.ts";
+import { layout } from "../../store/layout.ts";
 import { entryOf } from "../../store/log/tiles.ts";
-import type { Signature } from "../../store/objects.ts";
+import { type Signature, seal } from "../../store/objects.ts";
 import type { Storage } from "../../store/storage.ts";
 import { publicKeyOf, type SigningKey, type SigningKeys } from "./note-keys.ts";
 
@@ -168,14 +169,14 @@ export function signEntry(key: SigningKey, commit: Commit): string {
   return signNote(entryText(key.name, commit), key);
 }
 
-/** What the second line of the note of another record says of it: which one it is. */
-export const subjectOf = {
-  checked: ({ checkedAt }: Pick<Checked, "checkedAt">) => `checked ${checkedAt}`,
-  export: ({ snapshotId }: Pick<ExportRecord, "snapshotId">) => `export ${snapshotId}`,
-  changes: ({ changes }: Pick<ChangeFiles, "changes">) => `changes ${changes}`,
-  /** Of a plan or a part of a run, by its key in the store. */
-  run: (key: string) => `run ${key}`,
-};
+/** What the second line of the note about another record says: which one it is, by its key in the store. */
+export function subjectOf(key: string, record: object): string {
+  const { checked, exportRecord, exportedChanges } = layout;
+  if (key === checked) return `checked ${(record as Checked).checkedAt}`;
+  if (exportRecord.has(key)) return `export ${exportRecord.nameIn(key)}`;
+  // Otherwise it is the plan or a part of a run.
+  return exportedChanges.has(key) ? `changes ${exportedChanges.nameIn(key)}` : `run ${key}`;
+}
 
 /** The text of the note about such a record. */
 export function recordText(origin: string, subject: string, digest: string): string {
@@ -185,4 +186,9 @@ export function recordText(origin: string, subject: string, digest: string): str
 /** What signs such a record; nothing when there is no key. */
 export function signRecord(key: SigningKey | undefined, subject: string): (digest: string) => Signature {
   return (digest) => (key ? { note: signNote(recordText(key.name, subject, digest), key) } : {});
+}
+
+/** Such a record as it is stored, signed where there is a key for that. */
+export function sealSigned(signer: SigningKey | undefined, key: string, record: object): Buffer {
+  return seal(record, signRecord(signer, subjectOf(key, record)));
 }

@@ -8,7 +8,7 @@ import { newestCommit, readCommit } from "../../../snapshots/store/log/commits.t
 import { seal } from "../../../snapshots/store/objects.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
 import { type SigningKey, verifierText } from "../../../snapshots/trust/notes/note-keys.ts";
-import { signRecord, subjectOf } from "../../../snapshots/trust/notes/signed-note.ts";
+import { signRecord } from "../../../snapshots/trust/notes/signed-note.ts";
 import { startTestProxy, type TestProxy, type TestProxyOptions } from "../http/proxy.ts";
 import { type Answer, bearer, until } from "../http/proxy-client.ts";
 import { marketsOf, publishRecords, slugs } from "../publish/records.ts";
@@ -109,7 +109,7 @@ export function putCommit(
 
 /** A note about a run that ended at a time. */
 export const runNote = (key: SigningKey, checkedAt: string, digest: string) =>
-  signRecord(key, subjectOf.checked({ checkedAt }))(digest).note!;
+  signRecord(key, `checked ${checkedAt}`)(digest).note!;
 
 /** The commit that would follow, with the first snapshot. */
 export async function following(storage: Storage): Promise<Commit> {

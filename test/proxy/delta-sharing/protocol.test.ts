@@ -1,7 +1,7 @@
 import { mkdtemp, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { readChanges } from "../../../snapshots/export/export-records.ts";
+import { readExported } from "../../../snapshots/export/export-records.ts";
 import { revokeKey } from "../../../snapshots/keys/keys.ts";
 import { rollback } from "../../../snapshots/maintain/rollback.ts";
 import { layout, sha256 } from "../../../snapshots/store/layout.ts";
@@ -9,7 +9,7 @@ import { readCommit } from "../../../snapshots/store/log/commits.ts";
 import { seal } from "../../../snapshots/store/objects.ts";
 import type { Signing } from "../../../snapshots/trust/log/believe.ts";
 import { verifierText } from "../../../snapshots/trust/notes/note-keys.ts";
-import { signRecord, subjectOf } from "../../../snapshots/trust/notes/signed-note.ts";
+import { signRecord } from "../../../snapshots/trust/notes/signed-note.ts";
 import { exportNewest } from "../../helpers/archive/exports.ts";
 import { startTestProxy, type TestProxy, type TestProxyOptions } from "../../helpers/http/proxy.ts";
 import { type Answer, bearer, type Call, until } from "../../helpers/http/proxy-client.ts";
@@ -263,10 +263,10 @@ describe("the changes of the table", () => {
     const asked = (query: string) => get(`${table}/changes?${query}`);
     const hashOf = async (version: number) => (await readCommit(storage, version))!.changes!.hash;
     const [name, other] = [await hashOf(2), await hashOf(3)];
-    const { digest: _, note: __, ...record } = (await readChanges(storage, name))!;
+    const { digest: _, note: __, ...record } = (await readExported(storage, layout.exportedChanges, name))!;
     const signed = (await storage.get(layout.exportedChanges(name)))!;
-    const { files } = (await readChanges(storage, other))!;
-    const stranger = signRecord(testKey("other.example"), subjectOf.changes(record));
+    const { files } = (await readExported(storage, layout.exportedChanges, other))!;
+    const stranger = signRecord(testKey("other.example"), `changes ${name}`);
     for (const sign of [undefined, stranger]) {
       await storage.put(layout.exportedChanges(name), seal({ ...record, files }, sign));
       const answer = await asked("startingVersion=1");

@@ -1,10 +1,10 @@
 import { describe, expect, test } from "vitest";
-import { readChanges, readExport, readSoundExport } from "../../../snapshots/export/export-records.ts";
+import { readExported, readSound } from "../../../snapshots/export/export-records.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { readCommit } from "../../../snapshots/store/log/commits.ts";
 import { seal } from "../../../snapshots/store/objects.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
-import { signRecord, subjectOf } from "../../../snapshots/trust/notes/signed-note.ts";
+import { signRecord } from "../../../snapshots/trust/notes/signed-note.ts";
 import { Trust } from "../../../snapshots/trust/trust.ts";
 import { verify } from "../../../snapshots/verify/verify.ts";
 import { exportNewest } from "../../helpers/archive/exports.ts";
@@ -61,7 +61,7 @@ describe("exported changes", () => {
     const retention = { keepHours: 1, keepCommits: 1, now };
     expect((await collect({ ...retention, keepChangesDays: 30 })).tiers.changes).toBeGreaterThan(0);
     expect(await exportedChanges(storage, [2, 3, 4])).toEqual([2, 3, 4]);
-    const { files } = (await readChanges(storage, await hashOf(storage, 2)))!;
+    const { files } = (await readExported(storage, layout.exportedChanges, await hashOf(storage, 2)))!;
     const { deleted } = await collect({ ...retention, keepChangesDays: 6 });
     // Commits 3 and 4 were published within the days that stay.
     expect(await exportedChanges(storage, [2, 3, 4])).toEqual([3, 4]);
@@ -85,7 +85,7 @@ describe("exported changes", () => {
     const { objects, storage } = await unexported();
     await exported(storage);
     const [changes, other] = [await hashOf(storage, 3), await hashOf(storage, 2)];
-    const [file] = (await readChanges(storage, changes))!.files;
+    const [file] = (await readExported(storage, layout.exportedChanges, changes))!.files;
     const whole = new Map(objects);
     const record = layout.exportedChanges(changes);
     const damages: [string, Buffer | undefined, RegExp][] = [
@@ -125,11 +125,15 @@ describe("exported changes", () => {
     expect(await faults()).toEqual([]);
     const changes = await hashOf(storage, 2);
     const name = layout.exportedChanges(changes);
-    const { digest: _, note: __, ...record } = (await readChanges(storage, changes))!;
+    const {
+      digest: _,
+      note: __,
+      ...record
+    } = (await readExported(storage, layout.exportedChanges, changes))!;
     const signatures = [
       undefined,
-      signRecord(testKey("other.example"), subjectOf.changes(record)),
-      signRecord(key, subjectOf.changes({ changes: "0".repeat(64) })),
+      signRecord(testKey("other.example"), `changes ${changes}`),
+      signRecord(key, `changes ${"0".repeat(64)}`),
     ];
     for (const sign of signatures) {
       objects.set(name, seal({ ...record, files: [] }, sign));
@@ -149,7 +153,7 @@ describe("exported changes", () => {
     const { snapshotId: first } = await commit(0);
     await run();
     const { snapshotId } = await commit(1);
-    const { digest: _, note: __, ...record } = (await readSoundExport(storage, first))!;
+    const { digest: _, note: __, ...record } = (await readSound(storage, layout.exportRecord, first))!;
     await storage.put(layout.exportRecord(snapshotId), seal({ ...record, commit: 2, snapshotId }));
     await commit(2);
     await run();
@@ -170,7 +174,7 @@ describe("exported changes", () => {
         () => true,
         () => false,
       );
-      const record = await readExport(storage, snapshotId);
+      const record = await readExported(storage, layout.exportRecord, snapshotId);
       const there = await exportedChanges(storage, [2, 3]);
       if (ended) expect(there).toEqual([2, 3]);
       // What is listed is whole, also when the end came before the description of the data named it.

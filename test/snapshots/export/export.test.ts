@@ -8,7 +8,7 @@ import { ExportList } from "../../../schemas/envelopes.ts";
 import { marketDimensionKeys } from "../../../schemas/market.ts";
 import { HistoricalMarket } from "../../../schemas/records.ts";
 import type { ExportRecord } from "../../../schemas/store/stored-objects.ts";
-import { exportFileName, readExport } from "../../../snapshots/export/export-records.ts";
+import { exportFileName, readExported } from "../../../snapshots/export/export-records.ts";
 import { blockRows, blocksPerGroup } from "../../../snapshots/export/parquet-file.ts";
 import { readPages } from "../../../snapshots/index/segment.ts";
 import { rollback } from "../../../snapshots/maintain/rollback.ts";
@@ -85,7 +85,7 @@ describe("the files of an export", () => {
 
   beforeAll(async () => {
     const { snapshotId, outcome } = await exported(served.storage);
-    record = (await readExport(served.storage, snapshotId))!;
+    record = (await readExported(served.storage, layout.exportRecord, snapshotId))!;
     expect([outcome, record.files.length]).toEqual(["exported", expect.any(Number)]);
     directory = join(folder, "downloaded");
     await mkdir(join(directory, "markets"), { recursive: true });
@@ -238,7 +238,7 @@ describe("an export", () => {
   test("does not use a file or a record that a collection is about to delete", async () => {
     const { storage, snapshotId } = await small();
     await exported(storage);
-    const record = (await readExport(storage, snapshotId))!;
+    const record = (await readExported(storage, layout.exportRecord, snapshotId))!;
     const files = record.files.map(({ hash }) => layout.exportFile(hash));
     await announce(storage, "0123456789abcdef", files);
     const later = await publishRecords(storage, [newest, ...recordsOf(0, 400)]);
@@ -254,7 +254,7 @@ describe("an export", () => {
     const bytes = objects.get(page)!;
     bytes.writeUInt8(bytes.readUInt8(99) ^ 1, 99);
     await expect(exported(storage)).rejects.toThrow(page);
-    expect(await readExport(storage, snapshotId)).toBeUndefined();
+    expect(await readExported(storage, layout.exportRecord, snapshotId)).toBeUndefined();
   });
 
   test("by a store that keeps other bytes than it was given fails", async () => {
@@ -268,13 +268,13 @@ describe("an export", () => {
       },
     };
     await expect(exported(lossy)).rejects.toThrow("does not match its hash");
-    expect(await readExport(storage, snapshotId)).toBeUndefined();
+    expect(await readExported(storage, layout.exportRecord, snapshotId)).toBeUndefined();
   });
 
   test("is checked by verify to the last byte, and made whole by another run", async () => {
     const { objects, storage, snapshotId } = await small();
     await exported(storage);
-    const record = (await readExport(storage, snapshotId))!;
+    const record = (await readExported(storage, layout.exportRecord, snapshotId))!;
     const [file, other] = [record.files[0]!, record.files[1]!];
     const whole = new Map(objects);
     const damages: [string, Buffer | undefined, RegExp][] = [

@@ -3,7 +3,7 @@ import { formatVersion } from "../../../schemas/versions.ts";
 import type { CollectOptions } from "../../../snapshots/maintain/gc.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { seal } from "../../../snapshots/store/objects.ts";
-import { signRecord, subjectOf } from "../../../snapshots/trust/notes/signed-note.ts";
+import { signRecord } from "../../../snapshots/trust/notes/signed-note.ts";
 import { publishRecords } from "../../helpers/publish/records.ts";
 import { testKey } from "../../helpers/store/signing.ts";
 import { listed } from "../../helpers/store/storages.ts";
@@ -95,7 +95,7 @@ test("exports that no trusted key signed are not among the newest that stay", as
   const recordOf = (commit: number, snapshotId: string, key?: typeof ours) => {
     const record = { formatVersion, commit, snapshotId, archiveRoot: "0".repeat(64) };
     const files: never[] = [];
-    const sign = signRecord(key, subjectOf.export({ snapshotId }));
+    const sign = signRecord(key, `export ${snapshotId}`);
     return seal({ ...record, publishedAt: "2026-03-01T00:00:00.000Z", files }, sign);
   };
   const own = layout.exportRecord("1".repeat(64));

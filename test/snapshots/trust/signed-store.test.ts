@@ -10,7 +10,7 @@ import { newestCommit } from "../../../snapshots/store/log/commits.ts";
 import { seal } from "../../../snapshots/store/objects.ts";
 import type { Signing } from "../../../snapshots/trust/log/believe.ts";
 import { parseSigningKey, type SigningKey, verifierText } from "../../../snapshots/trust/notes/note-keys.ts";
-import { signRecord, subjectOf } from "../../../snapshots/trust/notes/signed-note.ts";
+import { signRecord } from "../../../snapshots/trust/notes/signed-note.ts";
 import { Trust } from "../../../snapshots/trust/trust.ts";
 import { verify } from "../../../snapshots/verify/verify.ts";
 import { exportNewest } from "../../helpers/archive/exports.ts";
@@ -108,7 +108,11 @@ test("an export's record is signed, and one that is not is no ground for another
 
   const { digest: _, note: __, ...record } = JSON.parse(String(objects.get(key)));
   const forged = { ...record, files: [{ ...record.files[0], hash: "0".repeat(64) }] };
-  for (const sign of [undefined, signRecord(other, subjectOf.export(record)), signRecord(ours, "export x")]) {
+  for (const sign of [
+    undefined,
+    signRecord(other, `export ${record.snapshotId}`),
+    signRecord(ours, "export x"),
+  ]) {
     objects.set(key, seal(forged, sign));
     expect(await faults(objects, ours)).toContain(key);
   }
