@@ -74,7 +74,6 @@ export class ChangeRecordWriter {
     if (after) await this.#after.add(after);
   }
 
-  /** Returns the reference for the commit. */
   async finish(names: { since: string; until: string; counts: ChangeCounts }): Promise<ObjectRef> {
     const { since, until, counts } = names;
     const [before, after] = [await this.#before.finish(), await this.#after.finish()];
@@ -124,10 +123,7 @@ class SideWriter {
   }
 }
 
-/**
- * Records what differs between two snapshots of a store; undefined when that is too much. Throws MissingObjectError or
- * CorruptObjectError where one of them is not whole.
- */
+/** Undefined when that is too much. */
 export async function recordBetween(
   storage: Storage,
   objects: Writer,
@@ -172,7 +168,6 @@ export async function changeObjects(storage: Storage, ref: ObjectRef): Promise<s
   return [layout.changeRecord(ref.hash), ...[...before, ...after].map(({ hash }) => layout.changePart(hash))];
 }
 
-/** The most lines of a part. */
 export const partLines = cuts.pageMax;
 
 const [opening, closing] = [Buffer.from('{"op":"put","market":'), Buffer.from("}\n")];

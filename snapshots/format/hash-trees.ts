@@ -49,7 +49,6 @@ export const isCount = (value: unknown): value is number =>
 
 export const hashBytes = 32;
 
-/** Splits bytes into hashes. */
 export const hashesIn = <Bytes extends Uint8Array>(bytes: Bytes): Bytes[] =>
   Array.from(
     { length: bytes.length / hashBytes },
@@ -116,7 +115,6 @@ export function treesOf<H>(sha256: HashOver<H>) {
 interface LogicalContent {
   feedVersion: string;
   counts: { markets: number; protocols: number };
-  /** Roots in hexadecimal. */
   archiveRoot: string;
   scoresRoot: string;
 }

@@ -17,7 +17,6 @@ const kinds = {
   "ml-dsa-44": { type: 0x06, called: "ML-DSA-44", bytes: 1312 },
 } as const;
 
-/** How a key signs. */
 export type KeyKind = keyof typeof kinds;
 
 /** A public key that signatures are checked with. Name and id together identify it. */
@@ -96,7 +95,6 @@ export const maxSignatures = 64;
 const idBytes = 4;
 const timeBytes = 8;
 
-/** Takes a note apart and checks no signature. */
 export function parseNote(note: string): Note {
   if (bytesOf(note).length > maxNoteBytes) throw new NoteError(`it has more than ${maxNoteBytes} bytes`);
   if (/[^\P{Cc}\n\x7f-\x9f]|\p{Cs}/u.test(note))
@@ -109,7 +107,6 @@ export function parseNote(note: string): Note {
   return { text: note.slice(0, cut + 1), signatures: lines.map(parseSignature) };
 }
 
-/** Takes a signature line apart. */
 export function parseSignature(line: string): NoteSignature {
   const [, name = "", encoded = ""] = /^— ([^\s\u0085+]+) ([^ ]+)$/u.exec(line) ?? [];
   const bytes = fromBase64(encoded);
@@ -127,7 +124,6 @@ export function checkpointIn(text: string) {
   return { origin, size: Number(size), head, extended: others.length > 1 || others[0] !== "" };
 }
 
-/** How a key signs, and what it is called. */
 type Signer = Pick<VerifierKey, "kind" | "name">;
 
 /** What a cosigner signs (c2sp.org/tlog-cosignature); undefined when the text is no checkpoint. */
@@ -185,7 +181,6 @@ export interface Policy {
   quorum: Witness | Group | undefined;
 }
 
-/** A policy without witnesses. */
 export function policyOf(keys: readonly VerifierKey[]): Policy {
   return { logs: keys.map((key) => ({ key, url: undefined })), witnesses: [], quorum: undefined };
 }

@@ -17,7 +17,6 @@ export type Digest = Buffer;
 
 const digestOf = (bytes: Uint8Array): Digest => hash("sha256", bytes, "buffer");
 
-/** `hex` has 64 digits. */
 export const digestFrom = (hex: string): Digest => Buffer.from(hex, "hex");
 
 export const hexOf = (digest: Digest): string => digest.toString("hex");

@@ -48,9 +48,7 @@ export interface KeyRequest {
   expiresAt?: Date | undefined;
 }
 
-/**
- * Only the result holds the key itself; the store keeps its SHA-256. Throws CorruptObjectError for an invalid request.
- */
+/** Only the result holds the key itself; the store keeps its SHA-256. */
 export async function issueKey(
   storage: Storage,
   { plan, owner, quota, expiresAt }: KeyRequest,

@@ -61,10 +61,7 @@ export interface ExportReport {
   uploaded: Size;
 }
 
-/**
- * Exports the newest snapshot, or the one that `target` names: a commit number, or the first 8 or more digits of a
- * snapshot id.
- */
+/** `target` is a commit number, or the first 8 or more digits of a snapshot id; without it the newest is exported. */
 export async function exportSnapshot(
   storage: Storage,
   target: string | undefined,
@@ -236,7 +233,6 @@ async function prepare(
   return { path, blocks: await writeTexts(path, storage, pagesOfFile(storage, planned)) };
 }
 
-/** Makes a file, checks it, and puts it into the store with the hashes of its chunks. */
 async function make(
   storage: Storage,
   planned: PlannedFile,

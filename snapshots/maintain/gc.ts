@@ -27,7 +27,6 @@ import { type Counting, countedLog, keepsChanges, masksOf, type Retention, rules
 
 export interface CollectOptions extends Retention, Counting {
   now: Date;
-  /** Reports what would be deleted, and deletes nothing. */
   dryRun: boolean;
   /** Site files of other versions than this are deleted; without a site, all of them stay. */
   site?: Site;
@@ -72,11 +71,9 @@ const runInPartsHours = 48;
 const recordHours = 24;
 
 /**
- * Deletes old objects that no retained commit (retention.ts) reaches (snapshots/PUBLISHING.md, "Collection").
- * Publishers and rollbacks may run at the same time: a record tells them which objects are about to be deleted. Then
- * the store is surveyed again, and only what is still unreachable and unchanged is deleted. The next collection
- * continues an interrupted one. Throws MissingObjectError when the current snapshot's manifest or a retained segment is
- * missing.
+ * Deletes old objects that no retained commit reaches (snapshots/PUBLISHING.md, "Collection"). Publishers and rollbacks
+ * may run at the same time: a record tells them which objects are about to be deleted. Then the store is surveyed
+ * again, and only what is still unreachable and unchanged is deleted.
  */
 export async function collectGarbage(storage: Storage, options: CollectOptions): Promise<CollectReport> {
   const survey = new Survey(storage, options);
@@ -173,10 +170,7 @@ class Survey {
     for (const key of keys) this.#reachable.set(key, (this.#reachable.get(key) ?? 0) | keptBy);
   }
 
-  /**
-   * Lists all but holders, reads the commits, and lists the holders. Then marks what has to stay: what kept snapshots
-   * and open runs reach, what holders name that may not go yet, change records, exports, and files that may be of one.
-   */
+  /** Marks what has to stay. */
   async run(prefixes: readonly string[]): Promise<SurveyResult> {
     const others = await this.#list(prefixes.filter((prefix) => !isHolder(prefix)));
     // Commits are read after the listing, so that an object that a commit has just brought back counts as reachable.
@@ -235,7 +229,6 @@ class Survey {
     return first;
   }
 
-  /** Bytes that only one rule keeps. */
   #bytesOf(listed: readonly ObjectInfo[]): RuleBytes {
     const { always: _, ...others } = rules;
     const bytesOf = (rule: number) =>

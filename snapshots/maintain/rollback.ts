@@ -81,7 +81,6 @@ export async function rollback(
   return commit;
 }
 
-/** The commits after `wanted` up to `current`, if any. */
 function between(
   { entry: { commit: wanted } }: Commit,
   { entry: { commit: current } }: Commit,
@@ -89,7 +88,7 @@ function between(
   return wanted < current ? [[wanted + 1, current]] : [];
 }
 
-/** Throws ROLLBACK_REFUSED unless the store has every object of the snapshot. Protects these from collections. */
+/** Refuses a snapshot of which the store lacks an object, and protects the others from collections. */
 async function requireComplete(storage: Storage, current: Commit, commit: Commit): Promise<void> {
   const gone = `the snapshot of commit ${commit.entry.commit} is incomplete: the store no longer has all its objects`;
   try {
@@ -104,8 +103,7 @@ async function requireComplete(storage: Storage, current: Commit, commit: Commit
 
 /**
  * Writes again every object that the current snapshot does not reach, so that a collection that is about to delete one
- * finds it changed. Throws COLLECTED_MEANWHILE when a collection may have checked it before. The manifest comes last,
- * as in a publish run.
+ * finds it changed. The manifest comes last, as in a publish run.
  */
 async function rewriteObjects(storage: Storage, current: Commit, wanted: PreviousSnapshot): Promise<void> {
   const safe = (await PreviousSnapshot.readIfKept(storage, current))?.present ?? new Map();

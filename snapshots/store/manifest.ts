@@ -79,7 +79,6 @@ export async function readManifest(storage: Storage, named: Named, near?: Manife
 }
 
 interface Reading {
-  /** A manifest at hand that may share parts with this one. */
   near?: Manifest | undefined;
   /** Called for each part that is lost or damaged; it may throw. */
   lost: (error: CorruptObjectError | MissingObjectError) => void;
@@ -138,10 +137,8 @@ function requireFeed(key: string, version: string): void {
   );
 }
 
-/** The part of a commit's entry that follows from its snapshot. */
 export type SnapshotEntry = Omit<CommitEntry, "commit" | "publishedAt" | "withdrawn">;
 
-/** What the entry of a commit says of a snapshot. */
 export function snapshotEntryOf(
   { segments, scores }: Pick<Manifest, "segments" | "scores">,
   feedVersion: string,
@@ -184,13 +181,11 @@ export function scoreLines(scores: ScoreRefs): string[] {
   return [`scores ${scores.list.hash}`, ...Object.entries(kinds).flatMap(linesOf)];
 }
 
-/** The stored lines. */
 export const scoreText = (scores: ScoreRefs): string =>
   scoreLines(scores)
     .map((line) => `${line}\n`)
     .join("");
 
-/** Throws CorruptObjectError unless these are the lines of a snapshot, each in its place. */
 export function readScoreText(key: string, bytes: Buffer): ScoreRefs {
   const text = bytes.toString();
   const list = { hash: /^scores ([0-9a-f]{64})\n/.exec(text)?.[1] ?? "" };

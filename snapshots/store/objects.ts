@@ -34,10 +34,7 @@ export function requireSize(key: string, bytes: number): void {
 /** Takes 0.1 ms. */
 const hashedPerStep = 128 * 1024;
 
-/**
- * Checks the hash, and the size where it is told. `turn` resolves when this object may be hashed, since many can arrive
- * at once; a step takes 0.1 ms.
- */
+/** Checks hash and size. `turn` resolves when this object may be hashed, since many can arrive at once. */
 export async function readObject(
   storage: Storage,
   key: string,
@@ -54,7 +51,6 @@ export async function readObject(
   return bytes;
 }
 
-/** Reads an object and checks it against the reference. */
 export type ReadObject = (key: string, ref: NamedObject) => Promise<Buffer>;
 
 export const objectsIn =
@@ -106,10 +102,7 @@ export function namedBy(manifest: KnownManifest): Map<string, NamedObject> {
   ]);
 }
 
-/**
- * Throws CorruptObjectError when the bytes are not JSON or do not match the schema, FormatError when this program does
- * not know their format version.
- */
+/** Throws FormatError when this program does not know the format version. */
 export function parseObject<T>(key: string, bytes: Uint8Array, schema: z.ZodType<T>): T {
   const value = parseJson(key, bytes);
   const result = schema.safeParse(value);

@@ -46,7 +46,6 @@ export class Witnesses {
   }
 }
 
-/** A signed checkpoint to be cosigned. */
 export interface Submission {
   /** With no more than the log's own signatures: witnesses bound what they read. */
   note: string;
@@ -57,12 +56,10 @@ export interface Submission {
   consistency(from: number): Promise<readonly Buffer[]>;
 }
 
-/** The submission of a checkpoint of the log whose tiles a store has. */
 export function submissionOf(storage: Storage, note: string, { size }: TreeHead): Submission {
   return { note, size, consistency: (from) => consistencyFromTiles(tilesIn(storage), from, size) };
 }
 
-/** What became of one request for a cosignature. */
 export type Answer = { witness: Witness } & (
   | { line: string; time: number }
   /** Where `line` is missing, `fault` says why; `size` is that of a larger tree that the witness has seen. */
@@ -72,7 +69,6 @@ export type Answer = { witness: Witness } & (
 const maxAnswerBytes = 64 * 1024;
 const maxProof = 63;
 
-/** A witness did not do what it was asked for. */
 class Refusal extends Error {
   readonly more: { size?: number; otherTree?: true };
 

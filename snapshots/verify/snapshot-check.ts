@@ -69,7 +69,6 @@ export class SnapshotCheck {
     return this.#published;
   }
 
-  /** Checks the snapshot of a commit. Undefined when its manifest cannot be read. */
   async manifestOf(commit: Commit): Promise<Manifest | undefined> {
     const { hash } = commit.manifest;
     if (!this.#manifests.has(hash)) this.#manifests.set(hash, await this.#manifest(commit));
@@ -168,7 +167,6 @@ export class SnapshotCheck {
   }
 }
 
-/** Compares a manifest with its segments. */
 function checkManifest(key: string, manifest: Manifest, segments: readonly CheckedSegment[]): void {
   segments.forEach((segment, index) => {
     const before = segments[index - 1];
@@ -247,7 +245,6 @@ async function checkChangeRecord(read: ReadObject, ref: ObjectRef, named: Named)
   return record;
 }
 
-/** Compares a change record with the two snapshots, market by market. */
 async function compareChangeRecord(
   read: ReadObject,
   key: string,
@@ -271,10 +268,7 @@ async function* marketsOf(read: ReadObject, parts: ChangeRecord["before"]) {
   for await (const part of changeParts(read, parts)) yield* part.checked().reverse();
 }
 
-/**
- * Checks the score records of a snapshot, and that the list, histories, dimensions and manifest agree with them. Throws
- * CorruptObjectError only for the manifest.
- */
+/** Throws CorruptObjectError only for the manifest. */
 async function checkScores(
   check: StoreCheck,
   manifestKey: string,

@@ -162,11 +162,7 @@ export class ForkedLogError extends CorruptObjectError {
 
 const describeTree = ({ size, head }: TreeHead) => `${size} entries with root ${head.toString("hex")}`;
 
-/**
- * Throws ForkedLogError when a checkpoint is of another log than the one that was taken up before, and keeps both
- * beside `file`; CorruptObjectError when that cannot be told, because the newer one or its tiles are gone; StorageError
- * or CHECKPOINT_FILE.
- */
+/** Throws ForkedLogError for a checkpoint of another log than was taken up before, and keeps both beside `file`. */
 async function requireContinued(
   storage: Storage,
   before: NotedCheckpoint,
@@ -184,10 +180,7 @@ async function requireContinued(
   throw new ForkedLogError(key, reason, kept);
 }
 
-/**
- * The last commit of a log, which tiles or commits show to be that. Throws CorruptObjectError where neither do, or
- * StorageError.
- */
+/** The last commit of a log, which tiles or commits show to be that. */
 async function lastOf(storage: Storage, log: TreeHead, known: Commit | undefined): Promise<Commit> {
   const { size } = log;
   const commit = await readCommit(storage, size);

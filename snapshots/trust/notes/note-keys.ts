@@ -122,7 +122,6 @@ export async function readTrustedKeys(path: string): Promise<VerifierKey[]> {
   throw keyFileError(`${path} holds no key; a line of it is the content of a .pub file`);
 }
 
-/** What a publisher signs with. */
 export interface SigningKeys {
   key?: SigningKey | undefined;
   /** A key of ML-DSA-44 of the same name, which cosigns checkpoints. */
@@ -192,7 +191,6 @@ async function linesOf(path: string): Promise<{ text: string; line: number }[]> 
   return lines.filter(({ text }) => text !== "" && !text.startsWith("#"));
 }
 
-/** The error of a file that cannot be read or written. */
 export function unusable(path: string, done: string, error: unknown): Fault {
   return keyFileError(`${path} cannot be ${done}: ${messageOf(error)}`, { cause: error });
 }
@@ -206,7 +204,6 @@ export function parsed<Key>(place: string, parse: () => Key): Key {
 
 const maxPolicyBytes = 1024 * 1024;
 
-/** Reads the file of a policy. Throws KEY_FILE, which names file and line. */
 export async function readPolicy(path: string): Promise<Policy> {
   const bytes = await readFile(path).catch((error) => {
     throw unusable(path, "read", error);
@@ -214,10 +211,7 @@ export async function readPolicy(path: string): Promise<Policy> {
   return parsePolicy(bytes, path);
 }
 
-/**
- * Whose checkpoints a reader believes, by the file of a policy or that of public keys; undefined where neither is
- * named. Throws KEY_FILE, also when both are.
- */
+/** By the file of a policy or that of public keys; undefined where neither is named. */
 export async function believedPolicy({
   policy: file,
   keys,
