@@ -13,7 +13,6 @@ import {
   splice,
   storedPiece,
 } from "../../../snapshots/format/gzip.ts";
-import { compareKeys } from "../../../snapshots/format/market-line.ts";
 import {
   compressPage,
   inflateRuns,
@@ -229,17 +228,5 @@ describe("Cutter", () => {
       const after = endsOf([...ids.slice(0, at), "ffffffff-late", ...ids.slice(at)]);
       expect([...before].filter((id) => !after.has(id)).length).toBeLessThan(8);
     }
-  });
-});
-
-describe("compareKeys(a, b)", () => {
-  test("orders by time, then by id", () => {
-    const key = fc.record({ resolvedAt: fc.integer({ min: 0, max: 3 }), id: fc.constantFrom("a", "b", "c") });
-    fc.assert(
-      fc.property(key, key, (a, b) => {
-        const [left, right] = [`${a.resolvedAt}${a.id}`, `${b.resolvedAt}${b.id}`];
-        expect(Math.sign(compareKeys(a, b))).toBe(left < right ? -1 : Number(left > right));
-      }),
-    );
   });
 });

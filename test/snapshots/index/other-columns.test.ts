@@ -6,13 +6,13 @@ import { describePublish } from "../../../scripts/snapshot/reports.ts";
 import { columnsOf, type IndexRow } from "../../../snapshots/index/index-header.ts";
 import { encodeSections, openSections } from "../../../snapshots/index/sections.ts";
 import { encodeSegment, openColumns, readIndexHeader, readPages } from "../../../snapshots/index/segment.ts";
-import { changesOf } from "../../../snapshots/read/sharing/sharing.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
+import type { Storage } from "../../../snapshots/store/storage.ts";
 import { verify } from "../../../snapshots/verify/verify.ts";
-import { exportNewest } from "../../helpers/archive/exports.ts";
 import { decodeRows } from "../../helpers/archive/index-rows.ts";
 import { segmentEnds } from "../../helpers/archive/odd-markets.ts";
-import { startArchiveProxy } from "../../helpers/http/archive-proxy.ts";
+import { plainFilter } from "../../helpers/archive/plain-filter.ts";
+import { type ArchiveProxy, type Query, startArchiveProxy } from "../../helpers/http/archive-proxy.ts";
 import { publishRecords, recordsOf } from "../../helpers/publish/records.ts";
 import { memoryStorage } from "../../helpers/store/storages.ts";
 import {
@@ -22,9 +22,6 @@ import {
   replaceSegment,
   wordsRefOf,
 } from "../../helpers/store/tamper.ts";
-import { testFolder } from "../../helpers/store/test-folder.ts";
-
-const folder = testFolder();
 
 const [segmentEnd] = segmentEnds().take(1);
 /** Markets of two segments. */
@@ -55,15 +52,26 @@ async function storeWith(fields: readonly FilterField[], records = markets) {
   return { objects, storage };
 }
 
+/** What a proxy over a store is asked. */
+async function asked<T>(storage: Storage, ask: (proxy: ArchiveProxy) => Promise<T>): Promise<T> {
+  const proxy = await startArchiveProxy(storage);
+  try {
+    return await ask(proxy);
+  } finally {
+    await proxy.stop();
+  }
+}
+const totalOf = (storage: Storage, query: Query) =>
+  asked(storage, async (proxy) => (await proxy.page(query)).total);
+
 const lacking = filterFields.filter(({ field }) => field !== "weight_version" && field !== "oracle");
 const [category] = filterFields;
 const colour = { ...category, field: "colour" } as unknown as FilterField;
 
 test("A filter or facet that a snapshot has no index for is refused by name, and everything else answers", async () => {
   const { storage } = await storeWith(lacking);
-  const proxy = await startArchiveProxy(storage);
-  const { snapshotId, publishedAt } = proxy.catalog.requireCurrent().commit;
-  try {
+  await asked(storage, async (proxy) => {
+    const { snapshotId, publishedAt } = proxy.catalog.requireCurrent().commit;
     const refused = async (path: string) => {
       const answer = await fetch(proxy.address.replace("historical", path), { headers: proxy.headers });
       const { code, detail, parameter } = (await answer.json()) as Record<string, string>;
@@ -79,9 +87,7 @@ test("A filter or facet that a snapshot has no index for is refused by name, and
     const low = markets.filter(({ composite }) => composite <= 600).length;
     expect((await proxy.page({ max_composite: "600" })).total).toBe(low);
     expect((await proxy.facets({ by: "tier,composite,month", max_composite: "600" })).total).toBe(low);
-  } finally {
-    await proxy.stop();
-  }
+  });
   expect(await verify(storage, () => {})).toMatchObject({ faults: [], unchecked: [] });
 });
 
@@ -92,15 +98,14 @@ test("A column whose bounds lie within those of its field is as good, and is kep
   const { storage } = await storeWith(narrow as FilterField[], records);
   const wide = memoryStorage(new Map());
   await publishRecords(wide, records);
-  const [proxy, other] = [await startArchiveProxy(storage), await startArchiveProxy(wide)];
-  try {
-    const counted = { by: "composite,tier", min_informed: "20" };
-    expect((await proxy.facets(counted)).facets).toEqual((await other.facets(counted)).facets);
-    for (const query of [{ min_composite: "300" }, { max_composite: "399" }, { min_composite: "650" }])
-      expect((await proxy.page(query)).total).toBe((await other.page(query)).total);
-  } finally {
-    await Promise.all([proxy.stop(), other.stop()]);
-  }
+  const told = ({ facets, page }: ArchiveProxy) =>
+    Promise.all([
+      facets({ by: "composite,tier", min_informed: "20" }).then(({ facets }) => facets),
+      ...[{ min_composite: "300" }, { max_composite: "399" }, { min_composite: "650" }].map(
+        async (query) => (await page(query)).total,
+      ),
+    ]);
+  expect(await asked(storage, told)).toEqual(await asked(wide, told));
   expect(await verify(storage, () => {})).toMatchObject({ faults: [], unchecked: [] });
   expect((await publishRecords(storage, records)).outcome).toBe("unchanged");
 });
@@ -122,47 +127,8 @@ test("The next publish indexes what is missing in a commit of the same snapshot,
   // Two segments, their list, and a manifest.
   expect(report.uploaded.objects).toBe(4);
   expect((await publishRecords(storage, markets)).outcome).toBe("unchanged");
-  const proxy = await startArchiveProxy(storage);
-  try {
-    const low = markets.filter(
-      ({ dimensions }) => dimensions.find(({ key }) => key === "oracle")!.score <= 50,
-    );
-    expect((await proxy.page({ max_oracle: "50" })).total).toBe(low.length);
-  } finally {
-    await proxy.stop();
-  }
+  expect(await totalOf(storage, { max_oracle: "50" })).toBe(plainFilter(markets, { max_oracle: 50 }).length);
   expect((await verify(storage, () => {})).faults).toEqual([]);
-});
-
-test("A commit that only indexes anew, or a repair, changes nothing in the exported changes", async () => {
-  const { objects, storage } = await storeWith(lacking);
-  await exportNewest(storage, folder, { changes: true });
-  expect(await publishRecords(storage, markets)).toMatchObject({ commit: 2, reindexed: 2 });
-  // Ends the changes that the next run writes before this commit.
-  await exportNewest(storage, folder);
-  const more = recordsOf(0, 103).map((market, index) => markets[index] ?? market);
-  await publishRecords(storage, more);
-  await exportNewest(storage, folder, { changes: true });
-  const exportedChanges = async () => {
-    const proxy = await startArchiveProxy(storage);
-    const { versions } = await changesOf(proxy, new Map([["startingVersion", "1"]]));
-    await proxy.stop();
-    return versions;
-  };
-  const before = await exportedChanges();
-  expect(before.map(({ version, kind, files }) => [version, kind, files.map(({ rows }) => rows)])).toEqual([
-    [1, "add", [100]],
-    [2, "cdf", []],
-    [3, "cdf", [3]],
-  ]);
-  for (const [key, { length }] of objects)
-    if (key.startsWith(layout.segment.prefix)) objects.set(key, Buffer.alloc(length));
-  const { faults } = await verify(storage, () => {});
-  expect(faults).not.toEqual([]);
-  // As `verify --repair` does.
-  await publishRecords(storage, more, 700, { faulty: new Set(faults.map(({ key }) => key)) });
-  await exportNewest(storage, folder, { changes: true });
-  expect(await exportedChanges()).toEqual(before);
 });
 
 test("columns that this version does not know are passed over, and verify says so", async () => {
@@ -171,13 +137,8 @@ test("columns that this version does not know are passed over, and verify says s
     colour,
     ...filterFields.slice(3),
   ]);
-  const proxy = await startArchiveProxy(storage);
-  try {
-    const yes = markets.filter(({ resolvedOutcome }) => resolvedOutcome === "Yes");
-    expect((await proxy.page({ outcome: "Yes", min_oracle: "0" })).total).toBe(yes.length);
-  } finally {
-    await proxy.stop();
-  }
+  const yes = plainFilter(markets, { outcome: "Yes" }).length;
+  expect(await totalOf(storage, { outcome: "Yes", min_oracle: "0" })).toBe(yes);
   const before = new Map(objects);
   await expect(publishRecords(storage, [])).rejects.toThrow(
     /columns that this version does not know \(colour\)/,
@@ -230,13 +191,7 @@ test("Columns of another kind are passed over too, and those of a known kind wit
     });
     replaceSegment(objects, index, told);
   }
-  const proxy = await startArchiveProxy(storage);
-  try {
-    const yes = markets.filter(({ resolvedOutcome }) => resolvedOutcome === "Yes");
-    expect((await proxy.page({ outcome: "Yes" })).total).toBe(yes.length);
-  } finally {
-    await proxy.stop();
-  }
+  expect(await totalOf(storage, { outcome: "Yes" })).toBe(plainFilter(markets, { outcome: "Yes" }).length);
   await expect(publishRecords(storage, markets)).rejects.toThrow(
     /does not know \(volume\).*use a newer version/,
   );

@@ -33,16 +33,6 @@ describe("findMarket(catalog, snapshot, id)", () => {
     counting.calls.length = 0;
   });
 
-  test("finds every market, and its place", async () => {
-    for (const record of records) {
-      const { ordinal, line } = await find(record.id);
-      expect([JSON.parse(String(line)), ordinal]).toEqual([
-        record,
-        records.length - 1 - records.indexOf(record),
-      ]);
-    }
-  });
-
   test("reads the ids once, whoever asks, and then nothing for those that nobody has", async () => {
     const before = catalog.residentBytes();
     expect(catalog.ids.residentBytes((await catalog.snapshot()).archive.segments)).toBe(0);

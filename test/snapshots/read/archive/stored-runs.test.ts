@@ -1,4 +1,3 @@
-import { gunzipSync } from "node:zlib";
 import { beforeAll, expect, test } from "vitest";
 import { type CompressedPage, rangeOfRuns, runMarkets } from "../../../../snapshots/format/page.ts";
 import { Lines, StoredRuns } from "../../../../snapshots/read/archive/lines.ts";
@@ -133,18 +132,4 @@ test("rows of an earlier snapshot that is collected while they are read have exp
   expect(plan.count).toBe(markets);
   for (const key of content.keys()) if (key.startsWith(layout.page.prefix)) content.delete(key);
   await expect(plan.read().next()).rejects.toMatchObject({ code: "SNAPSHOT_EXPIRED" });
-});
-
-test("pages of markets from many runs are the same in one gzip member and as text", async () => {
-  const { catalog } = await open();
-  for (const pageSize of [1, 2, 3, 5, 70]) {
-    const query = archiveQuery(`pageSize=${pageSize}&min_composite=1000`);
-    const plan = await (await askPage(catalog, query)).plan();
-    const bodyOf = async (gzip: boolean) =>
-      Buffer.concat(await plan.body({ tier: "x", timestamp: "x", gzip }));
-    const text = String(await bodyOf(false));
-    expect(String(gunzipSync(await bodyOf(true)))).toBe(text);
-    const ids = JSON.parse(text).markets.map(({ composite }: { composite: number }) => composite);
-    expect(ids).toEqual(Array(pageSize).fill(1000));
-  }
 });

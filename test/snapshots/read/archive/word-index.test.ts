@@ -66,14 +66,3 @@ test("a search in a small snapshot leaves the words of a large one in memory", a
   for (const snapshot of [small, older, small]) await wordsRead(snapshot);
   expect(await wordsRead(large)).toBe(0);
 });
-
-test.for([
-  ["will* willow* willo* wi*", ["willow*"]],
-  ["fed fed* federal*", ["fed", "federal*"]],
-  ["cut* cute", ["cute"]],
-  ["rate ratesx", ["rate", "ratesx"]],
-] as const)("of %s only what implies the rest is looked for", ([q, looked]) => {
-  const { filter } = archiveQuery(String(new URLSearchParams({ q })));
-  expect(filter.words.map(({ text, prefix }) => (prefix ? `${text}*` : text))).toEqual(looked);
-  expect(filter.canonical).toBe(`q=${q.split(" ").sort().join("%20")}`);
-});

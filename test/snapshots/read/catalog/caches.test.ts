@@ -116,8 +116,8 @@ test("work under way is shared by name, and done again once it ended", async () 
   expect(await run("a")).toBe(3);
 });
 
-/** A store with three objects of 100 bytes, and what refers to them. */
-function store() {
+/** A cache over a store with three objects of 100 bytes; `read` gets one, and says whether it was fetched for that. */
+function cacheOf(maxBytes: number) {
   const objects = new Map<string, Buffer>();
   const refs = ["a", "b", "c"].map((letter) => {
     const bytes = Buffer.from(letter.repeat(100));
@@ -126,86 +126,73 @@ function store() {
     objects.set(key, bytes);
     return { key, ref, bytes };
   });
-  return { objects, storage: countingStorage(memoryStorage(objects)), refs };
+  const failing = { error: undefined as Error | undefined };
+  const stored = memoryStorage(objects);
+  const storage = countingStorage(
+    changedStorage(stored, {
+      async get(key, options) {
+        if (failing.error) throw failing.error;
+        return stored.get(key, options);
+      },
+    }),
+  );
+  const cache = new ObjectCache(storage, maxBytes);
+  const read = async (place: number) => {
+    const before = storage.calls.length;
+    const { key, ref, bytes } = refs[place]!;
+    expect(await cache.get(key, ref)).toEqual(bytes);
+    return storage.calls.length > before;
+  };
+  return { objects, refs, failing, storage, read };
 }
 
-describe("objects that are kept", () => {
+describe("objects", () => {
   test("are fetched once, also for readers that ask at the same time", async () => {
-    const { storage, refs } = store();
-    const cache = new ObjectCache(storage, 1000);
-    const { key, ref, bytes } = refs[0]!;
-    const together = await Promise.all([1, 2, 3].map(() => cache.get(key, ref)));
-    expect(together).toEqual([bytes, bytes, bytes]);
-    expect(await cache.get(key, ref)).toEqual(bytes);
+    const { storage, read } = cacheOf(1000);
+    await Promise.all([1, 2, 3].map(() => read(0)));
+    expect(await read(0)).toBe(false);
     expect(storage.calls).toHaveLength(1);
   });
 
-  test("take no more bytes than they may, the least recently used going first", async () => {
-    const { storage, refs } = store();
-    const cache = new ObjectCache(storage, 250);
-    const fetched = async (place: number) => {
-      const before = storage.calls.length;
-      const { key, ref, bytes } = refs[place]!;
-      expect(await cache.get(key, ref)).toEqual(bytes);
-      return storage.calls.length > before;
-    };
-    expect(await fetched(0)).toBe(true);
-    expect(await fetched(1)).toBe(true);
-    expect(await fetched(0)).toBe(false);
-    expect(await fetched(2)).toBe(true);
-    expect(await fetched(0)).toBe(false);
-    expect(await fetched(1)).toBe(true);
+  test("take no more bytes than they may, the least recently used going first, and too large ones are not kept", async () => {
+    const { read } = cacheOf(250);
+    const fetched: boolean[] = [];
+    for (const place of [0, 1, 0, 2, 0, 1]) fetched.push(await read(place));
+    expect(fetched).toEqual([true, true, false, true, false, true]);
+    const { read: readLarge } = cacheOf(99);
+    expect([await readLarge(0), await readLarge(0)]).toEqual([true, true]);
   });
 
-  test("keep nothing in memory but what is counted, compressed for the public", async () => {
-    const { refs } = store();
-    const [{ ref, bytes }] = refs as [(typeof refs)[0]];
+  test("for the public are counted with all that they keep in memory, compressed", async () => {
+    const [{ ref, bytes }] = cacheOf(1000).refs as [{ ref: { hash: string; bytes: number }; bytes: Buffer }];
     const cache = publicObjects(1000);
     const { gzip } = await cache.get(ref, async () => bytes);
     expect(gzip.buffer.byteLength).toBe(gzip.length);
     expect(cache.counts().bytes).toBe(bytes.length + gzip.length);
   });
 
-  test("are no larger than all that may be kept; a larger one is read each time", async () => {
-    const { storage, refs } = store();
-    const cache = new ObjectCache(storage, 99);
-    const { key, ref, bytes } = refs[0]!;
-    expect([await cache.get(key, ref), await cache.get(key, ref)]).toEqual([bytes, bytes]);
-    expect(storage.calls).toHaveLength(2);
-  });
-});
-
-describe("an object that cannot be had", () => {
-  test("is an error that names it, and is there once the store has it again", async () => {
-    const { objects, storage, refs } = store();
-    const cache = new ObjectCache(storage, 1000);
-    const { key, ref, bytes } = refs[0]!;
+  test("that cannot be had are named to all who wait, and are there once the store has them again", async () => {
+    const { objects, refs, failing, read } = cacheOf(1000);
+    const [{ key, bytes }] = refs as [(typeof refs)[0]];
+    const failed = async (
+      kind: typeof MissingObjectError | typeof CorruptObjectError | typeof StorageError,
+    ) => {
+      const outcomes = await Promise.allSettled([read(0), read(0)]);
+      for (const outcome of outcomes)
+        expect(outcome).toMatchObject({ reason: { message: expect.stringContaining(key) } });
+      for (const outcome of outcomes) expect(outcome).toMatchObject({ reason: expect.any(kind) });
+    };
     objects.delete(key);
-    await expect(cache.get(key, ref)).rejects.toThrow(MissingObjectError);
-    objects.set(key, Buffer.from("b".repeat(100)));
-    await expect(cache.get(key, ref)).rejects.toThrow(CorruptObjectError);
-    await expect(cache.get(key, ref)).rejects.toThrow(key);
-    objects.set(key, Buffer.from("a".repeat(101)));
-    await expect(cache.get(key, ref)).rejects.toThrow(CorruptObjectError);
+    await failed(MissingObjectError);
+    for (const other of ["b".repeat(100), "a".repeat(101)]) {
+      objects.set(key, Buffer.from(other));
+      await failed(CorruptObjectError);
+    }
     objects.set(key, bytes);
-    expect(await cache.get(key, ref)).toEqual(bytes);
-  });
-
-  test("because the store fails is told as that to all who wait for it", async () => {
-    const { storage, refs } = store();
-    let failing = true;
-    const flaky = changedStorage(storage, {
-      async get(key, options) {
-        if (failing) throw new StorageError(`cannot read ${key}`);
-        return storage.get(key, options);
-      },
-    });
-    const cache = new ObjectCache(flaky, 1000);
-    const { key, ref, bytes } = refs[0]!;
-    const outcomes = await Promise.allSettled([cache.get(key, ref), cache.get(key, ref)]);
-    for (const outcome of outcomes) expect(outcome).toMatchObject({ reason: expect.any(StorageError) });
-    failing = false;
-    expect(await cache.get(key, ref)).toEqual(bytes);
+    failing.error = new StorageError(`cannot read ${key}`);
+    await failed(StorageError);
+    failing.error = undefined;
+    expect(await read(0)).toBe(true);
   });
 });
 

@@ -63,15 +63,6 @@ describe("the log of commits", () => {
     ]);
   });
 
-  test("passes over what a rollback withdrew when it is asked for a time", async () => {
-    const { storage } = await storeOf(5);
-    await append(storage, { withdrawn: [[3, 5]] });
-    const log = await logOver(storage);
-    const found = [2, 3, 4, 5, 6].map(async (number) => (await log.at(timeOf(number)))?.commit);
-    expect(await Promise.all(found)).toEqual([2, 2, 2, 2, 6]);
-    expect([2, 3, 5, 6].map((number) => log.isWithdrawn(number))).toEqual([false, true, true, false]);
-  });
-
   test("goes on from what it knows when newer commits come, and holds one entry for each", async () => {
     const { storage } = await storeOf(3);
     const counted = countingStorage(storage);

@@ -17,7 +17,7 @@ import { countingStorage, memoryStorage } from "../../../helpers/store/storages.
 
 const markets = marketsOf(0, 200);
 /** Snapshots of which each has other markets throughout, except for the last two, which differ in their scores only. */
-const rounds = 16;
+const rounds = 10;
 let store: Storage;
 let ids: string[];
 beforeAll(async () => {
@@ -49,11 +49,11 @@ describe("superseded snapshots in memory", () => {
     const { catalog, marketsAsOf } = await catalogOver(2 ** 30);
     for (const id of ids) await marketsAsOf(id);
     const all = catalog.supersededBytes();
-    expect(all).toBeGreaterThan(12 * 200 * 10);
+    expect(all).toBeGreaterThan(6 * 200 * 10);
 
     const bound = Math.floor(all / 4);
     const small = await catalogOver(4 * bound);
-    const order = Array.from({ length: 100 }, (_, n) => ids[(n * 7) % rounds]!);
+    const order = Array.from({ length: 60 }, (_, n) => ids[(n * 7) % rounds]!);
     const peaks: number[] = [];
     for (const id of order) {
       expect(await small.marketsAsOf(id)).toEqual([200, id]);

@@ -89,6 +89,8 @@ test.each([
   ["q=fed+FED", [wordOf("fed")], "q=fed"],
   ["q=elections+elect*", [wordOf("elections")], "q=elect*%20elections"],
   ["q=elections+elect", [wordOf("elect"), wordOf("elections")], "q=elect%20elections"],
+  ["q=will*+willow*+willo*+wi*", [wordOf("willow", true)], "q=wi*%20will*%20willo*%20willow*"],
+  ["q=fed+fed*+federal*", [wordOf("fed"), wordOf("federal", true)], "q=fed%20fed*%20federal*"],
   ["q=8+7+6+5+4+3+2+1", [..."12345678"].map((text) => wordOf(text)), "q=1%202%203%204%205%206%207%208"],
 ])("the words of %s are those that no other implies", (given, words, canonical) => {
   expect(archiveQuery(given).filter).toEqual({ conditions: [], words, canonical });
