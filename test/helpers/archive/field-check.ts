@@ -1,12 +1,12 @@
 import { expect, test } from "vitest";
 import { layout } from "../../../snapshots/store/layout.ts";
 import type { ServedArchive } from "../http/archive-served.ts";
-import { sourceMarkets, sourceScores } from "./source-rows.ts";
+import { sourceScores } from "./source-rows.ts";
 
 /** Defines the tests that what is served equals the sources, row by row and field by field. */
 export function testFields(served: ServedArchive): void {
   test("every market equals its source row in every field, and there are no others", async () => {
-    const expected = await sourceMarkets(served.directory);
+    const expected = await served.expected();
     expect(served.markets.length).toBe(expected.length);
     // As text: that compares the order of members too.
     served.markets.forEach((market, place) => {

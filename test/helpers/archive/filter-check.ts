@@ -6,13 +6,12 @@ import type { ArchiveProxy } from "../http/archive-proxy.ts";
 import type { ServedArchive } from "../http/archive-served.ts";
 import { type Combination, combinations } from "./combinations.ts";
 import { plainFilter } from "./plain-filter.ts";
-import { sourceMarkets } from "./source-rows.ts";
 import { cursorWalk, idsOf } from "./walk.ts";
 
 /** Defines the test that `runs` random combinations of filters agree with the interface's words over the sources. */
 export function testFilters(served: ServedArchive, runs: number): void {
   test(`${runs} combinations agree with the interface's words, by page and by cursor`, async () => {
-    const sources = await sourceMarkets(served.directory);
+    const sources = await served.expected();
     const matches: number[] = [];
     await fc.assert(
       fc.asyncProperty(combinations(served.markets), async (combination) => {

@@ -3,6 +3,7 @@ import { afterAll, beforeAll } from "vitest";
 import type { HistoricalMarket } from "../../../schemas/records.ts";
 import { directoryStorage } from "../../../snapshots/store/backends/directory.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
+import { sourceMarkets } from "../archive/source-rows.ts";
 import { cursorWalk, pagesOf } from "../archive/walk.ts";
 import { publishSources, writeSources } from "../publish/sample-sources.ts";
 import { testFolder } from "../store/test-folder.ts";
@@ -17,6 +18,8 @@ export interface ServedArchive {
   proxy: ArchiveProxy;
   /** The whole archive as served without filters. */
   markets: HistoricalMarket[];
+  /** The same as the sources have it. */
+  expected(): Promise<HistoricalMarket[]>;
 }
 
 /** Publishes and serves sources for the tests of a file; call it outside of tests, and read it inside. */
@@ -24,7 +27,9 @@ export function serveArchive(makeSources: (directory: string) => Promise<string>
   const folder = testFolder();
   const storage = directoryStorage(join(folder, "store"));
   // The proxy and the markets are there before the first test.
-  const served = { folder, storage } as ServedArchive;
+  let read: Promise<HistoricalMarket[]> | undefined;
+  const expected = () => (read ??= sourceMarkets(served.directory));
+  const served = { folder, storage, expected } as ServedArchive;
   beforeAll(async () => {
     served.directory = await makeSources(join(folder, "sources"));
     await publishSources(served.directory, storage, folder);

@@ -3,7 +3,6 @@ import { describe, expect, test } from "vitest";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { combinations } from "../../helpers/archive/combinations.ts";
 import { plainFilter } from "../../helpers/archive/plain-filter.ts";
-import { sourceMarkets } from "../../helpers/archive/source-rows.ts";
 import { type Query, search, startArchiveProxy } from "../../helpers/http/archive-proxy.ts";
 import { serveSample } from "../../helpers/http/archive-served.ts";
 import { askRows, type RowsReader, wantsRows } from "../../helpers/http/ndjson.ts";
@@ -46,7 +45,7 @@ const queries: Query[] = [
 
 describe("all rows in one answer", () => {
   test("are those of the sources, whole and in order, as many as it says and as pages have", async () => {
-    const sources = await sourceMarkets(served.directory);
+    const sources = await served.expected();
     for (const query of queries) {
       const answer = await get(query);
       const expected = plainFilter(sources, query);

@@ -126,18 +126,16 @@ describe("a change record that is lost or damaged", () => {
     changeObjects(storage, (await readCommit(storage, number))!.changes!);
   const faults = async (storage: Storage) => (await verify(storage, () => {})).faults.map(({ key }) => key);
 
-  test.for([
-    ["gone", () => undefined],
-    ["of another length", (bytes: Buffer) => bytes.subarray(1)],
-    ["of other bytes", (bytes: Buffer) => Buffer.from(bytes.map((byte) => byte ^ 1))],
-  ] as const)("and %s is named by verify, and made again by every publish", async ([, damage]) => {
+  test("is named by verify, and made again by every publish", async () => {
     const { objects, storage, publish } = await commits(3);
     const content = await contentOf(storage);
     const keys = [...(await keysOf(storage, 2)), ...(await keysOf(storage, 3))];
     expect(keys).toHaveLength(6);
-    for (const key of keys) {
-      const bytes = damage(objects.get(key)!);
-      if (bytes) objects.set(key, bytes);
+    for (const [n, key] of keys.entries()) {
+      const bytes = objects.get(key)!;
+      // Gone, of another length, or of other bytes.
+      const harmed = [undefined, bytes.subarray(1), Buffer.from(bytes.map((byte) => byte ^ 1))][n % 3];
+      if (harmed) objects.set(key, harmed);
       else objects.delete(key);
       expect(await faults(storage)).toEqual([key]);
       const told: string[] = [];

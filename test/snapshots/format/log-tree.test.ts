@@ -17,6 +17,7 @@ import {
 } from "../../../snapshots/format/tree.ts";
 import { consistencyPath } from "../../helpers/archive/consistency-path.ts";
 import { headOf, node } from "../../helpers/archive/plain-tree.ts";
+import { isConsistent } from "../../helpers/store/consistency.ts";
 
 const entriesOf = (count: number) => Array.from({ length: count }, (_, n) => Buffer.from(`entry ${n}`));
 const leavesOf = (count: number) => entriesOf(count).map((entry) => leafHash(entry));
@@ -71,6 +72,33 @@ describe("a consistency path", () => {
   ] as const)("from %i to %i leaves is the published one", ([first, size, path]) => {
     const found = consistencyPath(published.slice(0, size), first);
     expect(found.map((hash) => hash.toString("hex", 0, 4))).toEqual(path);
+  });
+
+  // Go's tlog judges altered ones as ours do, in test/conformance/foreign-verifiers.test.ts.
+  test("shows what it should, and nothing else", () => {
+    fc.assert(
+      fc.property(fc.integer({ min: 1, max: 300 }), fc.nat(), fc.nat(), (size, place, change) => {
+        const leaves = leavesOf(size);
+        const first = 1 + (place % size);
+        const before = { size: first, head: treeHead(leaves.slice(0, first)) };
+        const after = { size, head: treeHead(leaves) };
+        const path = consistencyPath(leaves, first);
+        expect(isConsistent(before, after, path)).toBe(true);
+        const wrong = leafHash(Buffer.from("another"));
+        expect(isConsistent({ ...before, head: wrong }, after, path)).toBe(false);
+        expect(isConsistent(before, { ...after, head: wrong }, path)).toBe(false);
+        expect(isConsistent(before, after, [...path, wrong])).toBe(false);
+        if (path.length === 0) return;
+        for (const other of [path.slice(1), path.slice(0, -1), path.with(change % path.length, wrong)])
+          expect(isConsistent(before, after, other)).toBe(false);
+      }),
+    );
+    const [head] = leavesOf(1) as [Buffer];
+    for (const [size, other] of [
+      [0, 1],
+      [2, 1],
+    ] as const)
+      expect(isConsistent({ size, head }, { size: other, head }, [])).toBe(false);
   });
 });
 

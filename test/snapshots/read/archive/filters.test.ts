@@ -6,7 +6,6 @@ import type { HistoricalMarket } from "../../../../schemas/records.ts";
 import { combinations } from "../../../helpers/archive/combinations.ts";
 import { testFilters } from "../../../helpers/archive/filter-check.ts";
 import { plainFilter } from "../../../helpers/archive/plain-filter.ts";
-import { sourceMarkets } from "../../../helpers/archive/source-rows.ts";
 import { serveSample } from "../../../helpers/http/archive-served.ts";
 
 const everything = { filters: {}, page: 1, pageSize: 1 };
@@ -23,7 +22,7 @@ describe.each([
   testFilters(served, runs.filters);
 
   test(`facets under ${runs.facets} combinations are counted as the sources have them`, async () => {
-    const sources = await sourceMarkets(served.directory);
+    const sources = await served.expected();
     const limit = fc.oneof(fc.integer({ min: 1, max: 12 }), fc.constantFrom(undefined, 1000));
     const by = fc.shuffledSubarray([...facetNames], { minLength: 1, maxLength: 4 });
     const asked = fc.record({ combination: combinations(served.markets), limit, by });

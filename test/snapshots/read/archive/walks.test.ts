@@ -7,7 +7,6 @@ import { describe, expect, test } from "vitest";
 import { MarketPage } from "../../../../schemas/envelopes.ts";
 import { combinations } from "../../../helpers/archive/combinations.ts";
 import { testFields } from "../../../helpers/archive/field-check.ts";
-import { sourceMarkets } from "../../../helpers/archive/source-rows.ts";
 import { cursorWalk, idsOf, pageWalk } from "../../../helpers/archive/walk.ts";
 import { type Query, search, startArchiveProxy } from "../../../helpers/http/archive-proxy.ts";
 import { serveSample } from "../../../helpers/http/archive-served.ts";
@@ -23,7 +22,7 @@ describe("walks", () => {
 
   test.for(cases)("a $name walk at pageSize $pageSize shows every market once, in order", async (how) => {
     const { pageSize } = how;
-    const expected = (await sourceMarkets(served.directory)).map(({ id }) => id);
+    const expected = (await served.expected()).map(({ id }) => id);
     const total = expected.length;
     let shown = 0;
     let number = 0;
@@ -74,12 +73,6 @@ describe("a page", () => {
 
   test("has defaults: the first page, of 100 markets", async () => {
     expect(await served.proxy.page({})).toMatchObject({ page: 1, pageSize: 100, count: 100 });
-  });
-
-  test("past the end is empty and still tells the total", async () => {
-    const page = await served.proxy.page({ page: 2_147_483_647, pageSize: 500 });
-    expect(page).toMatchObject({ count: 0, total: served.markets.length, nextCursor: null, markets: [] });
-    expect(page.page).toBe(2_147_483_647);
   });
 });
 

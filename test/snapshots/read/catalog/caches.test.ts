@@ -164,7 +164,7 @@ describe("objects", () => {
   });
 
   test("for the public are counted with all that they keep in memory, compressed", async () => {
-    const [{ ref, bytes }] = cacheOf(1000).refs as [{ ref: { hash: string; bytes: number }; bytes: Buffer }];
+    const { ref, bytes } = cacheOf(1000).refs[0]!;
     const cache = publicObjects(1000);
     const { gzip } = await cache.get(ref, async () => bytes);
     expect(gzip.buffer.byteLength).toBe(gzip.length);
@@ -173,7 +173,7 @@ describe("objects", () => {
 
   test("that cannot be had are named to all who wait, and are there once the store has them again", async () => {
     const { objects, refs, failing, read } = cacheOf(1000);
-    const [{ key, bytes }] = refs as [(typeof refs)[0]];
+    const { key, bytes } = refs[0]!;
     const failed = async (
       kind: typeof MissingObjectError | typeof CorruptObjectError | typeof StorageError,
     ) => {
