@@ -4,13 +4,19 @@ import {
   decodeEntries,
   endOf,
   type Tile,
+  TileError,
   tileAt,
   tilePath,
   tilesOf,
 } from "../../../snapshots/format/log-tiles.ts";
 import {
+  auditPath,
+  consistencyFromTiles,
   encodeEntries,
   GrowingTree,
+  headFrom,
+  headFromTiles,
+  inclusionFromTiles,
   leafHash,
   tileEncoder,
   treeHead,
@@ -19,8 +25,24 @@ import { consistencyPath } from "../../helpers/archive/consistency-path.ts";
 import { headOf, node } from "../../helpers/archive/plain-tree.ts";
 import { isConsistent } from "../../helpers/store/consistency.ts";
 
-const entriesOf = (count: number) => Array.from({ length: count }, (_, n) => Buffer.from(`entry ${n}`));
-const leavesOf = (count: number) => entriesOf(count).map((entry) => leafHash(entry));
+// Three levels of tiles, the last two of which are partial.
+const size = 256 * 256 + 700;
+const entries = Array.from({ length: size }, (_, n) => Buffer.from(`entry ${n}`));
+const leaves = entries.map((entry) => leafHash(entry));
+const heads = (() => {
+  const tree = new GrowingTree();
+  return leaves.map((leaf) => {
+    tree.append(leaf);
+    return tree.head();
+  });
+})();
+const encode = tileEncoder(entries);
+const stored = new Map(tilesOf(size).map((tile) => [tilePath(tile), encode(tile)!]));
+const levels = [0, 1, 2].map((level) =>
+  Buffer.concat(tilesOf(size).flatMap((tile) => (tile.level === level ? stored.get(tilePath(tile))! : []))),
+);
+
+const leavesOf = (count: number) => leaves.slice(0, count);
 
 // The leaves, heads and proofs that the tests of the Certificate Transparency project use.
 const published = [
@@ -134,24 +156,19 @@ describe("tiles", () => {
   });
 
   test("hold the heads of their parts of the tree, and entries from which those follow", () => {
-    const size = 256 * 256 + 256 + 3;
-    const entries = entriesOf(size);
-    const leaves = entries.map((entry) => leafHash(entry));
-    const encode = tileEncoder(entries);
-    const tree = new Map(tilesOf(size).map((tile) => [tilePath(tile), encode(tile)!]));
     const hashes = (path: string) => {
-      const bytes = tree.get(path)!;
+      const bytes = stored.get(path)!;
       return Array.from({ length: bytes.length / 32 }, (_, n) => bytes.subarray(32 * n, 32 * (n + 1)));
     };
     // The head follows from the right edge alone.
-    const levels = ["2/000.p/1", "1/001.p/1", "0/257.p/3"];
-    expect(levels.map((path) => hashes(path).length)).toEqual([1, 1, 3]);
-    const edge = [hashes("2/000.p/1")[0]!, hashes("1/001.p/1")[0]!, headOf(hashes("0/257.p/3"))];
-    expect(node(edge[0]!, node(edge[1]!, edge[2]!))).toEqual(treeHead(leaves));
+    const [first, second, last] = ["2/000.p/1", "1/001.p/2", "0/258.p/188"].map((path) =>
+      headOf(hashes(path)),
+    );
+    expect(node(first!, node(second!, last!))).toEqual(treeHead(leaves));
     expect(hashes("1/000")[7]).toEqual(headOf(hashes("0/007")));
     expect(hashes("2/000.p/1")[0]).toEqual(headOf(hashes("1/000")));
-    const bundle = decodeEntries(tree.get("entries/257.p/3")!)!;
-    expect(bundle.map((entry) => leafHash(entry))).toEqual(hashes("0/257.p/3"));
+    const bundle = decodeEntries(stored.get("entries/258.p/188")!)!;
+    expect(bundle.map((entry) => leafHash(entry))).toEqual(hashes("0/258.p/188"));
     for (const tile of tilesOf(size)) expect(endOf(tile)).toBeLessThanOrEqual(size);
     expect(endOf({ level: 1, index: 1, width: 1 })).toBe(256 * 257);
     const without = tileEncoder(Array.from(entries, (entry, n) => (n === 256 ? undefined : entry)));
@@ -171,5 +188,99 @@ describe("tiles", () => {
     expect(encodeEntries([Buffer.from("ab"), Buffer.alloc(0)]).toString("hex")).toBe("000261620000");
     expect(decodeEntries(Buffer.of(0))).toBeUndefined();
     expect(() => encodeEntries([Buffer.alloc(65_536)])).toThrow(RangeError);
+  });
+});
+
+/** Tiles as a log of this size has them, and the paths that were read. */
+function tilesAt(treeSize: number) {
+  const read: string[] = [];
+  const readTile = async (level: number, index: number, width: number) => {
+    const path = tilePath({ level, index, width });
+    read.push(path);
+    expect((index * 256 + width) * 256 ** level).toBeLessThanOrEqual(treeSize);
+    return levels[level]!.subarray(32 * 256 * index, 32 * (256 * index + width));
+  };
+  return { readTile, read };
+}
+
+// Sizes near the ends of tiles as often as others.
+const anySize = fc.oneof(
+  fc.integer({ min: 1, max: 1100 }),
+  fc.integer({ min: 1, max: size }),
+  fc.integer({ min: -3, max: 3 }).map((n) => 256 * 256 + n),
+);
+const few = { numRuns: 40 };
+
+describe("tiles give", () => {
+  test("the head of every size", async () => {
+    await fc.assert(
+      fc.asyncProperty(anySize, async (end) => {
+        const { readTile, read } = tilesAt(end);
+        expect(await headFromTiles(readTile, end)).toEqual(heads[end - 1]);
+        expect(read.length).toBeLessThanOrEqual(3);
+      }),
+      few,
+    );
+  });
+
+  test("the audit path of every entry", async () => {
+    await fc.assert(
+      fc.asyncProperty(anySize, fc.nat(), async (end, place) => {
+        const index = place % end;
+        const { readTile, read } = tilesAt(end);
+        const path = await inclusionFromTiles(readTile, index, end);
+        expect(headFrom(leaves[index]!, { index, size: end, path })).toEqual(heads[end - 1]);
+        if (end <= 1100) expect(path).toEqual(auditPath(leaves.slice(0, end), index));
+        expect(new Set(read).size).toBe(read.length);
+        expect(read.length).toBeLessThanOrEqual(6);
+      }),
+      few,
+    );
+  });
+
+  test("the path from every size to every larger one", async () => {
+    await fc.assert(
+      fc.asyncProperty(anySize, fc.nat(), async (end, place) => {
+        const first = 1 + (place % end);
+        const { readTile, read } = tilesAt(end);
+        const path = await consistencyFromTiles(readTile, first, end);
+        const [before, after] = [first, end].map((n) => ({ size: n, head: heads[n - 1]! }));
+        expect(isConsistent(before!, after!, path)).toBe(true);
+        if (end <= 1100) expect(path).toEqual(consistencyPath(leaves.slice(0, end), first));
+        expect(read.length).toBeLessThanOrEqual(6);
+      }),
+      few,
+    );
+  });
+
+  test("the same where a partial tile gave way to the full one", async () => {
+    const readTile = async (level: number, index: number, width: number) =>
+      stored.get(tilePath({ level, index, width }));
+    for (const end of [1, 255, 257, 300, 700]) {
+      expect(await headFromTiles(readTile, end)).toEqual(heads[end - 1]);
+      const path = await consistencyFromTiles(readTile, 1, end);
+      const [before, after] = [1, end].map((n) => ({ size: n, head: heads[n - 1]! }));
+      expect(isConsistent(before!, after!, path)).toBe(true);
+    }
+  });
+});
+
+describe("refused are", () => {
+  test("tiles that are missing or of another length, by name", async () => {
+    const missing = headFromTiles(async () => undefined, 300);
+    await expect(missing).rejects.toThrow(new TileError({ level: 1, index: 0, width: 1 }, "is missing"));
+    const short = headFromTiles(async () => new Uint8Array(32), 5);
+    await expect(short).rejects.toThrow("Tile 0/000.p/5 of the log has 32 bytes.");
+  });
+
+  test("places that a log does not have, before a tile is read", async () => {
+    const readTile = async () => expect.unreachable("read");
+    for (const wrong of [0, -1, 1.5, Number.NaN, 2 ** 31 + 1])
+      await expect(headFromTiles(readTile, wrong)).rejects.toThrow(RangeError);
+    await expect(headFromTiles(async () => undefined, 2 ** 31)).rejects.toThrow(TileError);
+    for (const index of [-1, 5, 1.5]) {
+      await expect(inclusionFromTiles(readTile, index, 5)).rejects.toThrow(RangeError);
+      await expect(consistencyFromTiles(readTile, index + 1, 5)).rejects.toThrow(RangeError);
+    }
   });
 });

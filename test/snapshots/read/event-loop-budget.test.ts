@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { Readable } from "node:stream";
 import { setImmediate as nextRound } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import type { ScoreListEntry } from "../../../schemas/records.ts";
+import { listEntryOf } from "../../../schemas/records.ts";
 import { feedVersion } from "../../../schemas/versions.ts";
 import { idColumn } from "../../../snapshots/changes/difference.ts";
 import { runMarkets } from "../../../snapshots/format/page.ts";
@@ -21,7 +21,7 @@ import type { Storage } from "../../../snapshots/store/storage.ts";
 import { archiveQuery, rowsQuery } from "../../helpers/archive/query.ts";
 import { startArchiveProxy } from "../../helpers/http/archive-proxy.ts";
 import { bearer, call, until } from "../../helpers/http/proxy-client.ts";
-import { market, publishRecords } from "../../helpers/publish/records.ts";
+import { market, publishRecords, score } from "../../helpers/publish/records.ts";
 
 const scattered = 200;
 /** The runs of which lines may be taken in one round of the event loop at most. */
@@ -156,18 +156,7 @@ test("lines of a difference let others through after twenty of its runs", async 
 test("changes of scores let others through after 160 of them", async () => {
   const { commit } = catalog.requireCurrent();
   const { snapshotId, publishedAt } = commit;
-  const row: ScoreListEntry = {
-    ...{
-      slug: "aave",
-      bri: 1,
-      forgeScale: "RAW",
-      forgeScaleNum: 1,
-      confidence: 1,
-      delta: 0,
-      updatedAt: publishedAt,
-    },
-    ...{ category: "Lending", chain: "Base", tvl: "$1" },
-  };
+  const row = listEntryOf(score("aave", 1));
   const common = { slug: "aave", snapshotId, publishedAt, previous: null, current: row };
   const changes = Array.from({ length: 1600 }, () => ({ type: "score.added" as const, ...common }));
   const log = {

@@ -46,23 +46,21 @@ test("the caches of a catalog share its bytes: half for objects, an eighth for w
   expect(await kept((name, make) => derived.hashes.get(name, make), Buffer.alloc(300))).toBe(40);
 });
 
-test.each<[string, entries: number, { cursor?: string; ordinals?: number; parts?: Buffer[] }]>([
+const pageOf = (snapshot: Snapshot, { cursor = "", ordinals = 0, parts = [] as Buffer[] } = {}) => ({
+  ...{ snapshot, etag: "W/x", ordinals: Array<number>(ordinals).fill(0) },
+  numbers: { count: 0, total: 0, page: 1, pageSize: 1, nextCursor: cursor },
+  spliced: { parts, rawBytes: 0, crc: 0 },
+});
+
+test.each<[string, entries: number, Parameters<typeof pageOf>[1]]>([
   ["nothing", 480, {}],
   ["ordinals and a cursor", 299, { cursor: "x", ordinals: 75 }],
   ["ordinals and a part", 299, { ordinals: 50, parts: [Buffer.allocUnsafeSlow(1)] }],
   ["parts of one buffer", 300, { parts: Array(2).fill(Buffer.allocUnsafeSlow(200)) }],
 ])("three eighths are for pages; of those with %s there are %i", (_, entries, page) => {
   const { answers } = catalogOf(1_280_000);
-  const { cursor = null, ordinals = 0, parts = [] } = page;
   const snapshot = {} as Snapshot;
-  for (const name of names)
-    answers.set(name, {
-      snapshot,
-      etag: name,
-      numbers: { count: 0, total: 0, page: 1, pageSize: 1, nextCursor: cursor },
-      ordinals: Array<number>(ordinals).fill(0),
-      spliced: { parts, rawBytes: 0, crc: 0 },
-    });
+  for (const name of names) answers.set(name, { ...pageOf(snapshot, page), etag: name });
   const found = names.flatMap((name) => answers.get(name) ?? []);
   expect(found.map(({ etag }) => etag)).toEqual(names.slice(-entries));
   answers.clear();
@@ -207,16 +205,6 @@ async function loaded(): Promise<Snapshot> {
   return catalog.snapshot();
 }
 
-const stored = Buffer.allocUnsafeSlow(1000);
-const page = (snapshot: Snapshot, { cursor = "", parts = 0 } = {}) => ({
-  snapshot,
-  etag: "W/x",
-  numbers: { count: 0, total: 0, page: 1, pageSize: 1, nextCursor: cursor },
-  ordinals: [],
-  // Of one stored page, which is counted once.
-  spliced: { parts: Array.from({ length: parts }, () => stored.subarray(1, 9)), rawBytes: 8 * parts, crc: 0 },
-});
-
 /** A text of its own, flat in memory as one that came over the wire. */
 const text = (length: number, n: number) => Buffer.from(String(n).padEnd(length, "x")).toString("latin1");
 
@@ -236,8 +224,12 @@ test.each([
     const snapshot = await loaded();
     const before = await used();
     const cache = new AnswerCache(4 * mebibyte);
-    for (let n = 0; n < 5000; n += 1)
-      cache.set(text(length, n), page(snapshot, { cursor: text(cursor, n), parts }));
+    const stored = Buffer.allocUnsafeSlow(1000);
+    for (let n = 0; n < 5000; n += 1) {
+      // Of one stored page, which is counted once.
+      const views = Array.from({ length: parts }, () => stored.subarray(1, 9));
+      cache.set(text(length, n), pageOf(snapshot, { cursor: text(cursor, n), parts: views }));
+    }
     expect((await used()) - before).toBeLessThan(8 * mebibyte);
     expect(cache.get(text(length, 4999))).toMatchObject({
       snapshot,
@@ -250,9 +242,9 @@ test.each([
 test("a page does not keep its snapshot in memory", async () => {
   const cache = new AnswerCache(mebibyte);
   const held = await loaded();
-  const fill = async () => cache.set("gone", page(await loaded()));
+  const fill = async () => cache.set("gone", pageOf(await loaded()));
   await fill();
-  cache.set("held", page(held));
+  cache.set("held", pageOf(held));
   await collectGarbage();
   expect(cache.get("gone")).toBeUndefined();
   expect(cache.get("held")?.snapshot).toBe(held);
