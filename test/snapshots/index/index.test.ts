@@ -115,7 +115,7 @@ describe("inLabels(column, ids)", () => {
         const expected = list.flatMap((text, n) => (n >= from && wanted.has(text) ? [n] : []));
         expect(kept(list.length, from, condition)).toEqual(expected);
       }),
-      { numRuns: 300 },
+      { numRuns: 200 },
     );
   });
 });
