@@ -171,9 +171,9 @@ describe("tiles", () => {
     expect(bundle.map((entry) => leafHash(entry))).toEqual(hashes("0/258.p/188"));
     for (const tile of tilesOf(size)) expect(endOf(tile)).toBeLessThanOrEqual(size);
     expect(endOf({ level: 1, index: 1, width: 1 })).toBe(256 * 257);
-    const without = tileEncoder(Array.from(entries, (entry, n) => (n === 256 ? undefined : entry)));
-    const unknown = tilesOf(size).filter((tile) => !without(tile));
-    expect(unknown.map(tilePath)).toEqual(["entries/001", "0/001", "1/000", "2/000.p/1"]);
+    const without = tileEncoder(entries.slice(0, 800).map((entry, n) => (n === 256 ? undefined : entry)));
+    const unknown = tilesOf(800).filter((tile) => !without(tile));
+    expect(unknown.map(tilePath)).toEqual(["entries/001", "0/001", "1/000.p/3"]);
   });
 
   test("of entries tell where each ends", () => {

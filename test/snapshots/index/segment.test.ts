@@ -43,6 +43,10 @@ const words = { unicode: "16", hash: "ef".repeat(32), bytes: 5 };
 const stored = encodeSegment([page(512), page(88)], columnsOf(rows), words);
 const label = filterFields.find(({ kind }) => kind === "label")!.field;
 
+type Json = ReturnType<typeof JSON.parse>;
+type Change = (header: Json) => void;
+const columnIn = (header: Json, name: string) => header.columns.find((column: Json) => column.name === name);
+
 describe("a segment", () => {
   const anyRows = fc.array(
     fc.record({
@@ -121,7 +125,7 @@ describe("a segment", () => {
   });
 
   /** The segment with another header. */
-  function withHeader(change: (header: ReturnType<typeof JSON.parse>) => void): Buffer {
+  function withHeader(change: Change): Buffer {
     const end = 16 + stored.readUInt32LE(8);
     const header = JSON.parse(stored.toString("utf8", 16, end));
     change(header);
@@ -131,7 +135,7 @@ describe("a segment", () => {
     return Buffer.concat([head, stored.subarray(Math.ceil(end / 8) * 8)]);
   }
 
-  test.for<[fault: string, change: (header: ReturnType<typeof JSON.parse>) => void]>([
+  test.for<[fault: string, change: Change]>([
     ["pageHashes is missing or cut", (header) => (header.sections.pageMarkets[1] = 0)],
     ["pageHashes is missing or cut", (header) => (header.sections.pageMarkets[1] = 3)],
     ["pageHashes is missing or cut", (header) => (header.sections.pageMarkets[1] = 2 * 601)],
@@ -162,7 +166,7 @@ describe("a segment", () => {
 
 describe("an index header", () => {
   const bytes = readIndexHeader("it", stored);
-  const changed = (change: (header: ReturnType<typeof JSON.parse>) => void) => {
+  const changed = (change: Change) => {
     const header = JSON.parse(String(bytes));
     change(header);
     return Buffer.from(JSON.stringify(header));
@@ -186,7 +190,7 @@ describe("an index header", () => {
     ).toBe(last);
   });
 
-  test.for<[fault: string, change: (header: ReturnType<typeof JSON.parse>) => void]>([
+  test.for<[fault: string, change: Change]>([
     ["it is of version 2", (header) => (header.version = 2)],
     ["markets", (header) => (header.markets = 0)],
     ["markets", (header) => (header.markets = 65_537)],
@@ -197,12 +201,7 @@ describe("an index header", () => {
     ["epochs", (header) => (header.epochs[1] = [600, 1])],
     ["epochs", (header) => (header.epochs[1] = [300, 59_000])],
     ["is not as documented: columns.0.name", (header) => (header.columns[0].name = 1)],
-    [
-      "is not as documented: columns",
-      (header) =>
-        (header.columns.find(({ kind }: { kind: string }) => kind === "label").frequent =
-          Array(33).fill("x")),
-    ],
+    ["is not as documented: columns", (header) => (columnIn(header, label).frequent = Array(33).fill("x"))],
     ["root", (header) => (header.root = "00")],
     ["oldest", (header) => (header.oldest = -1)],
     ["newest", (header) => (header.newest = header.oldest - 1)],
@@ -230,18 +229,12 @@ describe("an index header", () => {
     expect(() => parseIndexHeader("it", changed(change))).toThrow(fault);
   });
 
-  test.for<
-    [wrong: string[], unchecked: string | undefined, change: (header: ReturnType<typeof JSON.parse>) => void]
-  >([
+  test.for<[wrong: string[], unchecked: string | undefined, change: Change]>([
     [[], "version", (header) => (header.version = 2)],
     [["markets"], undefined, (header) => (header.markets = 1)],
     [["section times"], undefined, (header) => (header.sections.times[0] = 1)],
     [["section times"], undefined, (header) => delete header.sections.times],
-    [
-      ["column composite"],
-      "columns",
-      (header) => (header.columns.find(({ name }: { name: string }) => name === "composite").max += 1),
-    ],
+    [["column composite"], "columns", (header) => (columnIn(header, "composite").max += 1)],
     [[], "columns", (header) => (header.sections.later = [0, header.root])],
     [[], "columns", (header) => header.columns.push({ name: "later", kind: "other" })],
     [["order of its members"], undefined, (header) => header.columns.reverse()],
@@ -249,7 +242,7 @@ describe("an index header", () => {
       [],
       undefined,
       (header) => {
-        header.columns = header.columns.filter(({ name }: { name: string }) => name !== "composite");
+        header.columns.splice(header.columns.indexOf(columnIn(header, "composite")), 1);
         delete header.sections.composite;
       },
     ],
