@@ -1,7 +1,12 @@
 import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
 import { beforeAll, expect, test } from "vitest";
 import { protocolDimensionKeys } from "../../../schemas/protocol.ts";
 import { exitCodeOf, exitCodes } from "../../../scripts/cli.ts";
+import { contractJsonSchema } from "../../../snapshots/sources/contract/describe-contract.ts";
+import { quoted } from "../../../snapshots/sources/duckdb/sql-literals.ts";
 import type { Refusal } from "../../../snapshots/sources/sources.ts";
 import { publishSources } from "../../helpers/publish/sample-sources.ts";
 import {
@@ -68,6 +73,8 @@ function rowsOf(text: string): Row[] {
 
 const expected = (text: string) =>
   /^\/.+\/$/.test(text) ? expect.stringMatching(new RegExp(text.slice(1, -1), "u")) : text;
+/** What is to be published. */
+const publishedOf = (text: string) => (text.startsWith("/") ? expected(text) : JSON.parse(text));
 const ruleOf = ({ rule }: Row) => expected(rules.get(rule) ?? rule);
 const partsOf = (path: string) => path.match(/\[\d*\]|\w+/g)!;
 
@@ -129,9 +136,48 @@ function withTypes(source: Source, rows: readonly Row[]): Promise<string> {
   return fixtures.write({ [source]: `SELECT * REPLACE (${columns.join(", ")}) FROM ${table}` });
 }
 
+/** A validator of the contract as JSON Schema 2020-12. It comes with what checks the description of the API. */
+function validator(): (value: unknown, part?: string) => boolean {
+  const ofRedocly = createRequire(fileURLToPath(import.meta.resolve("@redocly/openapi-core")));
+  const Ajv2020 = ofRedocly("@redocly/ajv/dist/2020.js").default;
+  const ajv = new Ajv2020({ strict: true, strictRequired: false, validateFormats: false });
+  const schema = contractJsonSchema();
+  expect(ajv.validateSchema(schema), JSON.stringify(ajv.errors)).toBe(true);
+  ajv.addSchema(schema, "contract");
+  return (value, part = "") => ajv.validate(`contract${part}`, value);
+}
+const isValid = validator();
+
+/** The rows of a source as JSON that the contract allows. */
+async function jsonRows(source: Source, directory: string): Promise<object[]> {
+  const time = source === "markets" ? "resolved_at" : "updated_at";
+  const rows = await fixtures.rows(`SELECT to_json(row)::VARCHAR FROM (SELECT *
+    REPLACE (strftime(${time}, '%Y-%m-%dT%H:%M:%S.%gZ') AS ${time})
+    FROM read_parquet(${quoted(join(directory, `${source}.parquet`))})) row`);
+  return rows.map(([text]) => JSON.parse(String(text).replace(/:(NaN|-?Infinity)\b/gi, ":null")));
+}
+
+const isSound = (source: Source, row: object) => isValid(row, `#/$defs/${source}`);
+
+/** What a schema cannot say: a time that depends on the run, and lengths in bytes. */
+const beyondSchema = ({ rule, sql }: Row) => rule === "late" || (rule === "label" && /[^ -~]/.test(sql));
+
+test("the contract as JSON Schema takes sound rows, with more columns and with no fewer", async () => {
+  const directory = await fixtures.write({});
+  const markets = await jsonRows("markets", directory);
+  const scores = await jsonRows("protocol_scores", directory);
+  expect(isValid({ markets, protocol_scores: scores })).toBe(true);
+  expect(isValid({ markets: [], protocol_scores: scores })).toBe(false);
+  expect(isValid({ markets, protocol_scores: markets })).toBe(false);
+  expect(isSound("markets", { ...markets[0], other: "is ignored" })).toBe(true);
+  for (const name of Object.keys(markets[0]!))
+    expect([name, isSound("markets", { ...markets[0], [name]: undefined })]).toEqual([name, false]);
+});
+
 test.for(sections.get("values")!)("values of $title: refused", async ({ source, lines }) => {
   const rows = lines.flatMap(rowsOf);
-  const refusals = await refusalsOf(await withValues(source, rows));
+  const directory = await withValues(source, rows);
+  const refusals = await refusalsOf(directory);
   const key = source === "markets" ? "id" : "slug";
   expect(refusals.toSorted(byNumber)).toEqual(
     rows.map((row, n) => ({
@@ -142,6 +188,10 @@ test.for(sections.get("values")!)("values of $title: refused", async ({ source, 
       rule: ruleOf(row),
     })),
   );
+  const verdicts = (await jsonRows(source, directory)).map((row) => isSound(source, row));
+  for (const [n, row] of rows.entries())
+    if (!beyondSchema(row)) expect([row.path, row.sql, verdicts[n]]).toEqual([row.path, row.sql, false]);
+  expect(verdicts.slice(rows.length)).not.toContain(false);
 });
 
 /** In groups without two rows of one column, for each of which sources are written. */
@@ -171,12 +221,15 @@ test.for(sections.get("types")!)("types of $title: refused", async ({ source, li
 
 test.for(sections.get("published")!)("values of $title: published", async ({ source, lines }) => {
   const rows = lines.flatMap(rowsOf);
-  const { markets, scores } = await readAll(await withValues(source, rows));
+  const directory = await withValues(source, rows);
+  for (const row of await jsonRows(source, directory))
+    expect([row, isSound(source, row)]).toEqual([row, true]);
+  const { markets, scores } = await readAll(directory);
   const found = source === "markets" ? markets : scores.map(({ json, entry }) => ({ id: entry.slug, json }));
   for (const [n, { text, path, published }] of rows.entries()) {
     const id = path === "slug" && source === "protocol_scores" ? JSON.parse(published!) : names[source][n];
     const record = found.find((one) => one.id === id);
-    expect([text, valueAt(record!.json, path)]).toEqual([text, JSON.parse(published!)]);
+    expect([text, valueAt(record!.json, path)]).toEqual([text, publishedOf(published!)]);
   }
 });
 
@@ -215,7 +268,7 @@ test("any value is published as it is, or refused with its place", async () => {
     const { markets } = await readAll(directory);
     for (const [n, { text, path, published }] of rows.entries()) {
       const { json } = markets.find(({ id }) => id === names.markets[n])!;
-      const [value, found] = [JSON.parse(published!), valueAt(json, path)];
+      const [value, found] = [publishedOf(published!), valueAt(json, path)];
       const raised = valueAt(json, "dimensions[2].computation.raises[0]");
       expect([text, found, raised]).toEqual([text, value, value]);
     }
