@@ -37,7 +37,7 @@ async function inPlace(work: (place: Place) => Promise<void>): Promise<void> {
   const storage = memoryStorage(new Map());
   const sources = join(place, "sources");
   await withDuckDb(folder, async (sql) => {
-    await loadSample(sql, place, { markets: 60 });
+    await loadSample(sql, folder, { markets: 60 });
     const publish: Place["publish"] = async (to = storage, scores = "FROM scores") =>
       publishCounted(await writeTables(sql, sources, { scores }), to, folder);
     await work({ sql, storage, sources, publish });

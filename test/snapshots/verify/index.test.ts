@@ -1,20 +1,112 @@
-import { afterEach, expect, test } from "vitest";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import type { SegmentRef } from "../../../schemas/store/stored-objects.ts";
 import { chunkBytes } from "../../../snapshots/format/bytes.ts";
 import { encodeWords, unicodeVersion } from "../../../snapshots/index/encode-words.ts";
 import { encodeIds, idHash } from "../../../snapshots/index/id-table.ts";
-import { sectionRootOf } from "../../../snapshots/index/index-header.ts";
+import { columnsOf, sectionRootOf } from "../../../snapshots/index/index-header.ts";
+import { encodeSegment, readIndexHeader, readPages } from "../../../snapshots/index/segment.ts";
 import { WordTable } from "../../../snapshots/index/word-table.ts";
+import { rollback } from "../../../snapshots/maintain/rollback.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { referTo } from "../../../snapshots/store/objects.ts";
+import { Trust } from "../../../snapshots/trust/trust.ts";
 import { verify } from "../../../snapshots/verify/verify.ts";
-import { decodeWords } from "../../helpers/archive/index-rows.ts";
+import { decodeRows, decodeWords } from "../../helpers/archive/index-rows.ts";
 import { publishRecords, recordsOf } from "../../helpers/publish/records.ts";
+import { testKey } from "../../helpers/store/signing.ts";
 import { memoryStorage } from "../../helpers/store/storages.ts";
-import { newestManifest, type Objects, replaceBesides } from "../../helpers/store/tamper.ts";
+import {
+  flipInIndex,
+  newestEntry,
+  newestManifest,
+  type Objects,
+  replaceBesides,
+  replaceManifest,
+  replaceSegment,
+  wordsRefOf,
+} from "../../helpers/store/tamper.ts";
 
 const objects: Objects = new Map();
 const storage = memoryStorage(objects);
 afterEach(() => objects.clear());
+const signing = { key: testKey() };
+/** One of them has a label that is rare. */
+const records = recordsOf(0, 50).map((one, n) => (n === 7 ? { ...one, category: "Odd" } : one));
+
+/** Signs what the newest commit names, as the owner of the key: a newer commit is rolled back to it. */
+async function faultsWhenSigned() {
+  await publishRecords(storage, recordsOf(0, 51), undefined, { signing: { ...signing, over: 1 } });
+  await rollback(storage, "1", () => new Date("2026-03-02T00:00:00.000Z"), { signing });
+  const { faults } = await verify(storage, () => {}, { trust: new Trust([signing.key]) });
+  return faults;
+}
+
+describe("An index that lies, of which all hashes, roots and signatures are right, is named:", () => {
+  let segment: SegmentRef;
+  let stored: Buffer;
+
+  beforeEach(async () => {
+    await publishRecords(storage, records);
+    segment = newestManifest(objects).segments[0]!;
+    stored = objects.get(layout.segment(segment.hash))!;
+  });
+
+  test.each(["composite", "tier", "times", "category.postings"])(
+    "a bit of its section %s",
+    async (section) => {
+      const before = newestEntry(objects).indexRoot;
+      const name = flipInIndex(objects, 0, section);
+      expect(newestEntry(objects).indexRoot).not.toBe(before);
+      const reason = `its index does not match its pages: section ${section}`;
+      expect(await faultsWhenSigned()).toContainEqual({ key: name, reason: expect.stringContaining(reason) });
+    },
+  );
+
+  test("a column with another value", async () => {
+    const rows = decodeRows("segment", stored);
+    const [first] = rows;
+    rows[0] = { ...first!, values: { ...first!.values, composite: first!.values.composite ^ 1 } };
+    const lying = encodeSegment(readPages("segment", stored), columnsOf(rows), wordsRefOf(objects, segment));
+    const name = replaceSegment(objects, 0, lying);
+    const reason = "its index does not match its pages: section composite";
+    expect(await faultsWhenSigned()).toEqual([{ key: name, reason }]);
+  });
+
+  test("a header that tells of other sections than the segment has", async () => {
+    const rows = decodeRows("segment", stored);
+    rows.forEach((row, ordinal) => {
+      rows[ordinal] = { ...row, values: { ...row.values, tier: 7 } };
+    });
+    const other = encodeSegment(readPages("segment", stored), columnsOf(rows), wordsRefOf(objects, segment));
+    const [own, told] = [stored, other].map((bytes) => readIndexHeader("segment", bytes));
+    expect(own!.length).toBe(told!.length);
+    const lying = Buffer.from(stored);
+    told!.copy(lying, stored.indexOf(own!));
+    const name = replaceSegment(objects, 0, lying);
+    const reason = "its index does not match its pages: section tier";
+    expect(await faultsWhenSigned()).toEqual([{ key: name, reason }]);
+  });
+
+  test("a manifest that names another header", async () => {
+    const name = replaceManifest(objects, {
+      segments: [{ ...segment, index: { ...segment.index, hash: "ab".repeat(32) } }],
+    });
+    const reason = `it names another index header than ${layout.segment(segment.hash)} has`;
+    expect(await faultsWhenSigned()).toEqual([{ key: name, reason }]);
+  });
+
+  test("a manifest that names another root of ids", async () => {
+    const name = replaceManifest(objects, {
+      segments: [{ ...segment, ids: { ...segment.ids, root: "ab".repeat(32) } }],
+    });
+    const reason = `it names another root of the ids than ${layout.segment(segment.hash)} has`;
+    expect(await faultsWhenSigned()).toEqual([{ key: name, reason }]);
+  });
+
+  test("unless it is sound", async () => {
+    expect(await faultsWhenSigned()).toEqual([]);
+  });
+});
 
 /** Puts other words in the place of the only segment's, and makes all above agree. Returns their key. */
 function replaceWords(change: (words: string[][]) => string[][], unicode?: string): string {
@@ -34,12 +126,14 @@ function replaceBeside(kind: "words" | "ids", keyOf: (hash: string) => string, b
   return keyOf(ref.hash);
 }
 
+const segmentKey = () => layout.segment(newestManifest(objects).segments[0]!.hash);
 const more = (words: string[][]) => words.map((all, market) => (market === 5 ? [...all, "other"] : all));
 
 test("words that the questions do not have are a fault", async () => {
   await publishRecords(storage, recordsOf(0, 50));
   const key = replaceWords(more);
-  expect(await verify(storage, () => {})).toMatchObject({ faults: [{ key }], unchecked: [] });
+  const reason = `it does not match the questions of the markets of ${segmentKey()}`;
+  expect(await verify(storage, () => {})).toMatchObject({ faults: [{ key, reason }], unchecked: [] });
 });
 
 test("ids that the markets do not have are a fault, and so are ordinals of other markets", async () => {
@@ -49,7 +143,8 @@ test("ids that the markets do not have are a fault, and so are ordinals of other
   const [first, second, ...rest] = hashes;
   for (const wrong of [hashes.with(7, 1), [second!, first!, ...rest]]) {
     const key = replaceBeside("ids", layout.ids, encodeIds(wrong));
-    expect(await verify(storage, () => {})).toMatchObject({ faults: [{ key }] });
+    const reason = `it does not match the ids of the markets of ${segmentKey()}`;
+    expect(await verify(storage, () => {})).toMatchObject({ faults: [{ key, reason }] });
   }
   replaceBeside("ids", layout.ids, encodeIds(hashes));
   expect(await verify(storage, () => {})).toMatchObject({ faults: [] });
