@@ -25,6 +25,8 @@ export const defaultLimits = {
   sendSeconds: 180,
   /** A command of a quota store. Far longer than a round trip, far shorter than a caller waits. */
   quotaSeconds: 1,
+  /** Opening the quota file: a network folder may hang for good. */
+  quotaOpenSeconds: 10,
   originSeconds: 10,
   /** One poll of the store for a snapshot or for keys. Loading the indexes of a snapshot takes many operations. */
   roundSeconds: 120,

@@ -78,7 +78,7 @@ export async function startService(
       log.error({ revocation }, "a revocation has gone from the store; until a restart its key stays out");
     },
   });
-  const quota = createQuota(await openQuota(config, { directory, log }, limits.quotaSeconds), {
+  const quota = createQuota(await openQuota(config, { directory, log }, limits), {
     onFailure: config.quotaOnFailure,
     now,
     failed(error) {
@@ -166,12 +166,12 @@ async function warnOfNoStore(storage: Storage, log: Logger): Promise<void> {
 export async function openQuota(
   { quotaStore }: Pick<Config, "quotaStore">,
   { directory, log }: Pick<Dependencies, "directory"> & { log: Pick<Logger, "warn"> },
-  seconds: number,
+  { quotaSeconds, quotaOpenSeconds }: Pick<Limits, "quotaSeconds" | "quotaOpenSeconds">,
 ) {
   const failed = (error: Error) => log.warn({ err: error }, "no connection to the quota store");
   try {
-    if (isUrl(quotaStore)) return await redisQuota(quotaStore, seconds, failed);
-    return await threadedQuota(resolve(directory, quotaStore), seconds);
+    if (isUrl(quotaStore)) return await redisQuota(quotaStore, quotaSeconds, failed);
+    return await threadedQuota(resolve(directory, quotaStore), quotaSeconds, quotaOpenSeconds);
   } catch (error) {
     throw configError(`QUOTA_STORE cannot be used: ${messageOf(error)}`);
   }

@@ -211,7 +211,7 @@ const checks: Readonly<Record<string, (patient: Patient) => Promise<string | und
     const reasons: Error[] = [];
     const log = { warn: ({ err }: { err: Error }) => void reasons.push(err) };
     const { directory } = patient.shell;
-    const store = await openQuota({ quotaStore }, { directory, log }, defaultLimits.quotaSeconds);
+    const store = await openQuota({ quotaStore }, { directory, log }, defaultLimits);
     try {
       await store.used("doctor", new Date().toISOString().slice(0, 10));
       const { store: kind, replica } = await store.keeping();

@@ -184,8 +184,6 @@ export function sqliteQuota(file: string, { maxRows = 1_000_000 } = {}): QuotaSt
   };
 }
 
-// A network folder may hang for good.
-const openSeconds = 10;
 // More than the requests of a process at a time. Questions asked before a folder hung are kept until the folder
 // answers.
 const mostWaiting = 10_000;
@@ -207,9 +205,10 @@ interface Batch {
 /**
  * `sqliteQuota` of a file on a thread of its own. A file that is locked, or in a folder that hangs, then delays only
  * those who are counted, and them by no more than `seconds`. The thread has one message at a time: what is asked
- * meanwhile is the next one, since waking a thread takes longer than counting. Throws when the file cannot be used.
+ * meanwhile is the next one, since waking a thread takes longer than counting. Throws when the file cannot be used, or
+ * is not open within `openSeconds`.
  */
-export async function threadedQuota(file: string, seconds: number): Promise<QuotaStore> {
+export async function threadedQuota(file: string, seconds: number, openSeconds: number): Promise<QuotaStore> {
   const thread = startThread(import.meta.resolve("./sqlite-worker.ts"), file);
   let [underway, next]: (Batch | undefined)[] = [];
   let ended = false;

@@ -67,6 +67,7 @@ export const patient: Limits = {
   answerSeconds: 3600,
   sendSeconds: 3600,
   quotaSeconds: 3600,
+  quotaOpenSeconds: 3600,
   originSeconds: 3600,
   roundSeconds: 3600,
   store: { connectSeconds: 3600, attemptSeconds: 3600, operationSeconds: 3600, attempts: 3 },

@@ -1,6 +1,12 @@
+import { createServer } from "node:http";
 import { connect, type Socket } from "node:net";
+import { setTimeout as pause } from "node:timers/promises";
 import { gzipSync } from "node:zlib";
-import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
+import type { Request, Response } from "../../../proxy/exchange.ts";
+import { cdnOrigin } from "../../../proxy/origin/origin.ts";
+import { rollback } from "../../../snapshots/maintain/rollback.ts";
+import { sha256 } from "../../../snapshots/store/layout.ts";
 import {
   type Behaviour,
   type FaultyOrigin,
@@ -10,20 +16,31 @@ import {
   startOriginOf,
 } from "../../helpers/http/faulty-origin.ts";
 import { startTestProxy, type TestProxy } from "../../helpers/http/proxy.ts";
-import { outcome, problemOf, until } from "../../helpers/http/proxy-client.ts";
+import { type Answer, bearer, call, outcome, problemOf, until } from "../../helpers/http/proxy-client.ts";
+import { publishArchive } from "../../helpers/publish/records.ts";
+import { listenLocally } from "../../helpers/servers/programs.ts";
+
+const list = "/api/v1/scores";
+const path = `${list}/aave`;
+const lido = `${list}/lido-dao`;
+const snapshotOf = (answer: Answer) => answer.headers["x-snapshot-id"];
 
 let proxy: TestProxy;
 let origin: FaultyOrigin;
 beforeEach(async () => {
   origin = await startOriginOf(() => proxy.storage);
-  proxy = await startTestProxy({ publicOrigin: origin.url });
+  proxy = await startTestProxy({ publicOrigin: origin.url, limits: { originSeconds } });
 });
 afterEach(async () => {
+  vi.useRealTimers();
   await proxy.stop();
   await origin.stop();
 });
 
-const path = "/api/v1/scores/aave";
+// Only a test lets this deadline pass, however slow the machine is. All others of a test proxy are longer.
+const originSeconds = 1800;
+const stopTime = () => vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
+const passDeadline = () => vi.advanceTimersByTime(originSeconds * 1000);
 
 describe("a good origin", () => {
   test("is asked for the object under its own path, with nothing of the client", async () => {
@@ -59,7 +76,7 @@ describe("a good origin", () => {
   });
 
   test("is not asked for unknown slugs, nor for what the client holds", async () => {
-    await proxy.get("/api/v1/scores/unknown");
+    await proxy.get(`${list}/unknown`);
     expect((await proxy.get("/api/v1/scores/batch", { method: "OPTIONS" })).status).toBe(204);
     expect((await proxy.get(path, { headers: { "if-none-match": "*" } })).status).toBe(304);
     expect(origin.requests).toHaveLength(0);
@@ -72,7 +89,7 @@ describe("a good origin", () => {
       if (resets++ === 0) socket.resetAndDestroy();
       else good(socket, body, target);
     };
-    expect(outcome(await proxy.get("/api/v1/scores/curve.fi"))).toBe("200");
+    expect(outcome(await proxy.get(`${list}/curve.fi`))).toBe("200");
   });
 
   test("serves the others when the client that asked first goes away", async () => {
@@ -143,21 +160,26 @@ describe("a faulty origin", () => {
   test.each(Object.entries(faults))(
     "%s: a unit returned, and the next try is a new one",
     async (code, ways) => {
-      await proxy.stop();
-      const limits = code.startsWith("504") ? { originSeconds: 2 } : {};
+      const late = code.startsWith("504");
+      if (late) stopTime();
       // Nothing is kept of an answer, so that every request needs the origin.
-      proxy = await startTestProxy({ publicOrigin: origin.url, limits, cacheBytes: 8 });
+      const forgetful = await proxy.another({ cacheBytes: 8 });
       for (const [place, [what, behave]] of ways.entries()) {
-        origin.behave = behave;
-        const answer = await proxy.get(path);
+        origin.behave = async (...asked) => {
+          behave(...asked);
+          // What it sent, if anything, arrives before.
+          if (late) await pause(20).then(passDeadline);
+        };
+        const answer = await forgetful.get(path);
         expect([what, outcome(answer)]).toEqual([what, code]);
         expect(JSON.stringify(answer.headers) + answer.text).not.toMatch(
           /SECRET|169\.254|objects|127\.0\.0\.1/,
         );
         expect([what, answer.headers["x-ratelimit-remaining"]]).toEqual([what, String(1000 - place)]);
         origin.behave = good;
-        expect([what, outcome(await proxy.get(path))]).toEqual([what, "200"]);
+        expect([what, outcome(await forgetful.get(path))]).toEqual([what, "200"]);
       }
+      await forgetful.stop();
     },
   );
 
@@ -189,4 +211,136 @@ describe("a faulty origin", () => {
     expect(problemOf(await proxy.get(path)).detail).toBe("The origin did not deliver the data; try again.");
     await proxy.logs("the origin answered 403");
   });
+});
+
+/** Publishes another snapshot and waits until it is served. */
+async function publishAnother(bri: number): Promise<void> {
+  const before = snapshotOf(await proxy.get("/api/v1/status"));
+  await publishArchive(proxy.storage, { bri });
+  await until(
+    "another snapshot to be served",
+    async () => snapshotOf(await proxy.get("/api/v1/status")) !== before,
+  );
+}
+
+/** What a tool of agents gives. */
+async function callTool(name: string, args: object) {
+  const answer = await proxy.get("/mcp", {
+    method: "POST",
+    headers: { "content-type": "application/json" },
+    body: JSON.stringify({ jsonrpc: "2.0", id: 1, method: "tools/call", params: { name, arguments: args } }),
+  });
+  return answer.json().result.structuredContent;
+}
+
+describe("while the origin is away", () => {
+  test("what it cannot give is served from the newest snapshot that is in memory, and says so", async () => {
+    const known = await proxy.get(path);
+    await publishAnother(701);
+    origin.behave = (socket) => socket.resetAndDestroy();
+    proxy.clock.now = Date.parse("2026-03-01T00:01:30.000Z");
+    const stale = await proxy.get(path, { headers: { origin: "https://dashboard.test" } });
+    expect([outcome(stale), stale.text]).toEqual(["200", known.text]);
+    expect(snapshotOf(stale)).toBe(snapshotOf(known));
+    expect(stale.headers).toMatchObject({
+      etag: known.headers.etag,
+      age: "90",
+      "cache-status": "prs; hit; ttl=-90; detail=origin-away",
+      "cache-control": "private, no-cache",
+    });
+    expect(stale.headers["access-control-expose-headers"]).toContain("Cache-Status");
+    const table = await proxy.get(path, { headers: { accept: "text/csv" } });
+    expect([outcome(table), table.headers.age, table.text.split(/[\n,]/)[0]]).toEqual(["200", "90", "slug"]);
+    expect(table.headers.etag).not.toBe(known.headers.etag);
+    const called = await callTool("get_score", { slug: "aave" });
+    expect([called.snapshotId, called.data.record]).toEqual([snapshotOf(known), known.json()]);
+    expect(outcome(await proxy.get(lido))).toBe("502 UPSTREAM_ERROR");
+    expect(outcome(await proxy.get(`${list}/unknown`))).toBe("404 PROTOCOL_NOT_FOUND");
+  });
+
+  test("a tool of agents gets what it gives, and no other", async () => {
+    expect((await callTool("get_score", { slug: "aave" })).data.record.slug).toBe("aave");
+    expect(origin.requests).toHaveLength(1);
+  });
+
+  test("the archive, which does not come from it, goes on, as do answers 304", async () => {
+    const key = await proxy.issue();
+    origin.behave = (socket) => socket.resetAndDestroy();
+    const page = await proxy.get("/api/v1/markets/historical?pageSize=3", { headers: bearer(key) });
+    expect([page.status, page.json().count]).toEqual([200, 3]);
+    expect((await proxy.get(path, { headers: { "if-none-match": "*" } })).status).toBe(304);
+  });
+
+  test("nothing is served from a snapshot that was rolled back", async () => {
+    await publishAnother(701);
+    expect((await proxy.get(path)).json().bri).toBe(701);
+    await rollback(proxy.storage, "1", () => new Date("2026-03-01T01:00:00.000Z"));
+    await until("commit 3 to be served", async () => (await proxy.get("/api/v1/status")).json().commit === 3);
+    origin.behave = (socket) => socket.resetAndDestroy();
+    expect(outcome(await proxy.get(path))).toBe("502 UPSTREAM_ERROR");
+  });
+
+  test("it is left alone after five failures, and used again when it is back", async () => {
+    stopTime();
+    origin.behave = () => void (origin.requests.length >= 5 && passDeadline());
+    const outcomes = await Promise.all(Array.from({ length: 5 }, (_, index) => ask(index)));
+    expect(outcomes).toEqual(Array(5).fill("504 UPSTREAM_TIMEOUT"));
+    // Once a second one request tries it.
+    await until("the proxy to leave the origin alone", async () => {
+      const asked = origin.requests.length;
+      return (await ask(0)) === "502 UPSTREAM_ERROR" && origin.requests.length === asked;
+    });
+    origin.behave = good;
+    await until("the proxy to use the origin again", async () => (await ask(0)) === "200");
+    expect(await ask(1)).toBe("200");
+  });
+
+  test("200 requests for one object that is not in memory are one request to it", async () => {
+    const waiting: (() => void)[] = [];
+    origin.behave = (socket, body, target) => void waiting.push(() => good(socket, body, target));
+    const answers = Promise.all(Array.from({ length: 200 }, () => proxy.get(path)));
+    await until("the origin to get one request", () => waiting.length === 1);
+    await until(
+      "200 requests to be counted",
+      async () => (await proxy.get("/api/v1/usage")).json().remaining === 800,
+    );
+    for (const answer of waiting) answer();
+    expect(new Set((await answers).map(outcome))).toEqual(new Set(["200"]));
+    expect(origin.requests).toHaveLength(1);
+  });
+});
+
+const objects = [list, path, lido, `${list}/curve.fi`, `${list}/constructor`];
+const ask = async (index: number) => outcome(await proxy.get(objects[index]!));
+
+test("fetches that the origin leaves hanging, or that wait for a free socket, end with their deadline", async () => {
+  stopTime();
+  // Of the cdn's pool.
+  const sockets = 64;
+  const body = Buffer.from("{}");
+  const cdn = cdnOrigin(origin.url, { deadlineSeconds: originSeconds });
+  let asked = 0;
+  const server = createServer(async (request, response) => {
+    asked += 1;
+    Object.assign(response, { locals: {} });
+    const object = { hash: sha256(body), bytes: body.length };
+    const forwarded = cdn.fetch(request as Request, response as Response, object);
+    response.end(await forwarded.catch(({ code }) => code));
+  });
+  const port = await listenLocally(server);
+  const fetched = async () => (await call(port, "/")).text;
+  origin.behave = () => {};
+  const waiting = Array.from({ length: sockets + 10 }, fetched);
+  const all = () => asked === waiting.length && origin.requests.length >= sockets;
+  await until("all sockets of the pool to be in use, and more to wait for one", all);
+  passDeadline();
+  expect(new Set(await Promise.all(waiting))).toEqual(new Set(["UPSTREAM_TIMEOUT"]));
+
+  // Had one of them kept its socket or its place in the queue, the pool would be smaller for ever.
+  await until("the origin to see all connections closed", () => origin.open() === 0);
+  origin.behave = (socket) => good(socket, body, "");
+  await until("the origin to be asked again", async () => (await fetched()) === "{}");
+  cdn.close();
+  server.close();
+  server.closeAllConnections();
 });
