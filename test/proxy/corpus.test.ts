@@ -40,8 +40,12 @@ function exchangesIn(text: string): [head: string, exchanges: Exchange[]][] {
     const [status, of = ""] = answer.split(" ");
     const read = (row: string) => {
       const [values = "", told = usual[0] ?? "", detail = usual[1] ?? ""] = row.split(" | ");
-      return values.split("  ").map((value): Exchange => {
+      const asked = values.split("  ").flatMap((value) => {
         const whole = request.replace("…", () => (value === '""' ? "" : value));
+        const [bracketed, paths = ""] = /(?<=\/)\[(.*?)\]/.exec(request) ?? [];
+        return bracketed ? paths.split(" ").map((path) => whole.replace(bracketed, path)) : [whole];
+      });
+      return asked.map((whole): Exchange => {
         const [first = "", ...others] = whole.split(" | ");
         const who = first.split(" ")[0]!;
         const line = first.slice(who.length + 1);
@@ -58,6 +62,10 @@ const corpus = exchangesIn(readFileSync(new URL("corpus.txt", import.meta.url), 
 const noon = (date: string) => new Date(`${date}T12:00:00.000Z`);
 const days = ["2026-02-10", "2026-02-20", "2026-02-27", "2026-02-28", "2026-03-01"].map(noon);
 const none = "0".repeat(64);
+const modern = "2026-07-28";
+const client = { name: "test", version: "1" };
+const callOf = (name: string) =>
+  JSON.stringify({ jsonrpc: "2.0", id: 1, method: "tools/call", params: { name, arguments: {} } });
 /** What stands for the words in braces. */
 const known: Record<string, string> = {
   NONE: none,
@@ -72,7 +80,27 @@ const known: Record<string, string> = {
   NONCE: "sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==",
   JSON: "content-type: application/json",
   BATCH: "/api/v1/scores/batch",
+  ODD: '"__proto__","toString","hasOwnProperty","valueOf","prototype","batch",""," ","AAVE","aave "',
+  PATHS: '"../..","..%2f..","aave/history","/etc/passwd","1e999","\u202eaave"',
   LIST: '{"jsonrpc":"2.0","id":1,"method":"tools/list"}',
+  NOTE: '{"jsonrpc":"2.0","method":"notifications/initialized"}',
+  EXPLAIN: callOf("explain_numbers"),
+  SCORES: callOf("list_scores"),
+  START: '"protocolVersion":"2025-11-25"',
+  CLIENT: JSON.stringify(client),
+  MODERN: `mcp-protocol-version: ${modern}\r\nmcp-method: tools/list`,
+  ASKED: JSON.stringify({
+    ...{ jsonrpc: "2.0", id: 1, method: "tools/list" },
+    params: {
+      _meta: {
+        "io.modelcontextprotocol/protocolVersion": modern,
+        "io.modelcontextprotocol/clientInfo": client,
+        "io.modelcontextprotocol/clientCapabilities": {},
+      },
+    },
+  }),
+  // What is nested deeply is as harmless as anything else that is not made use of.
+  DEEP: `{"a":{"a":${"[".repeat(1900)}${"]".repeat(1900)}}}`,
   HEADERS:
     "authorization, x-api-key, content-type, if-none-match, if-modified-since, cache-control, pragma, range, " +
     "if-range, traceparent, tracestate, x-requested-with, delta-sharing-capabilities",
@@ -84,7 +112,8 @@ let proxy: TestProxy;
 /** Headers by who asks. */
 let callers: Record<string, string[]>;
 beforeAll(async () => {
-  proxy = await startTestProxy({ empty: true });
+  const [contact, apiUrl] = ["mailto:keys@example.org", new URL("https://scores.example.org")];
+  proxy = await startTestProxy({ empty: true, contact, apiUrl });
   const { storage } = proxy;
   const signing = { key: testKey() };
   // The fourth is withdrawn by the fifth, which has the content of the third again, and the second is collected.
@@ -99,13 +128,16 @@ beforeAll(async () => {
   // This one has seen nothing of what was before.
   const first = proxy;
   proxy = { ...(await first.another()), stop: first.stop };
-  proxy.clock.now = Date.parse("2026-03-01T18:00:00Z");
+  const now = Date.parse("2026-03-01T18:00:00Z");
+  proxy.clock.now = now - 60_000;
   await takenUp(proxy, known.NEWEST);
   const quota = 1_000_000;
   const aegis = await proxy.issue({ quota });
   const developer = await proxy.issue({ plan: "developer", owner: "dev", quota });
   const spent = await proxy.issue({ plan: "developer", owner: "spent", quota: 1 });
   await proxy.get("/api/v1/scores", { headers: bearer(spent) });
+  known.EXPIRED = await proxy.issue({ owner: "expires", expiresAt: new Date(now) });
+  proxy.clock.now = now;
   Object.assign(known, {
     AEGIS: aegis,
     DEVELOPER: developer,
@@ -123,6 +155,8 @@ beforeAll(async () => {
   Object.assign(known, { HASH: segment.header.hash, IDS: segment.ids.hash });
 });
 afterAll(() => proxy?.stop());
+
+const keys = () => [known.AEGIS, known.DEVELOPER, known.UNKNOWN, known.OTHER, known.EXPIRED];
 
 /** A text of the corpus with what stands for its braces and escapes; bytes are characters. */
 const written = (text: string) =>
@@ -171,8 +205,15 @@ function check(
   if (/^\w+ \/(api\/v1|delta-sharing)\b/.test(written(line)) && of !== "BAD_REQUEST")
     expect([what, headers]).toEqual([what, expect.objectContaining(ofApi)]);
   if (who === "raw") expect(headers.connection).toBe("close");
-  for (const key of [known.AEGIS, known.DEVELOPER, known.UNKNOWN, known.OTHER])
-    expect(JSON.stringify(wire)).not.toContain(key);
+  for (const key of keys()) expect(JSON.stringify(wire)).not.toContain(key);
+  const origin = fields.find((field) => field.startsWith("origin: "))?.slice("origin: ".length);
+  if (origin) {
+    const mayRead = ["https://scores.example.org", "http://localhost:6274", "http://127.0.0.1"].includes(
+      origin,
+    );
+    expect([what, headers["access-control-allow-origin"]]).toEqual([what, mayRead ? origin : undefined]);
+    expect(headers.vary).toMatch(/, Origin$/);
+  }
   const rates = Object.keys(headers).filter((name) => name.includes("ratelimit"));
   if (status === 401 || status === 204) expect([what, rates]).toEqual([what, []]);
   if (status !== 204) expect(headers).not.toHaveProperty("access-control-allow-methods");
@@ -181,6 +222,8 @@ function check(
     const { jsonrpc, id, error, ...said } = JSON.parse(wire.text);
     if (jsonrpc === undefined) expect(said).toEqual({ errorCode: of, message: expect.any(String) });
     else expect([what, error.data?.code ?? `${error.code}`]).toEqual([what, of]);
+    if (status === 405 && error) expect([id, error.code]).toEqual([null, -32000]);
+    expect(error?.message ?? said.message, what).toMatch(pattern(detail));
     // In words of the service.
     if (error && !error.data && of !== "-32000")
       expect([String(id), error.message]).toEqual([told, expect.stringMatching(/^[^{}[\]\n]*\.$/)]);
@@ -195,6 +238,11 @@ function check(
     expect([what, code, parameter]).toEqual([what, of, expect.stringMatching(pattern(`^(${told})$`))]);
     expect(problem.detail, what).toMatch(pattern(detail));
     expect(problem.detail.length).toBeLessThan(2000);
+    // Who lacks a key, or one of a plan, is told where one comes from, and nobody else is.
+    const lacks = /^(API_KEY|DEVELOPER|AEGIS)_REQUIRED$/.test(code);
+    expect(/ Ask for a key: keys@example\.org$/.test(problem.detail), what).toBe(lacks);
+    // RFC 9110, 15.5.22: an answer 426 must name the protocol.
+    expect(headers.upgrade).toBe(status === 426 ? "websocket" : undefined);
     // RFC 6750 has no quotes, backslashes or other characters than those of ASCII here.
     const described = expect.stringContaining(`error="invalid_token", error_description="${problem.detail}"`);
     if (code === "INVALID_API_KEY")
@@ -207,7 +255,9 @@ function check(
 
 /** Whether a connection goes on after a request. */
 const isPlain = ({ who, of, fields }: Exchange) =>
-  who !== "raw" && of !== "BAD_REQUEST" && !fields.some((field) => /upgrade/i.test(written(field)));
+  who !== "raw" &&
+  !/^(BAD_REQUEST|HEADERS_TOO_LARGE)$/.test(of) &&
+  !fields.some((field) => /upgrade/i.test(written(field)));
 
 test.each(corpus)("%s", async (_head, exchanges) => {
   for (const exchange of exchanges) check(exchange, ...answersIn(await proxy.raw(bytesOf(exchange))));
@@ -234,13 +284,12 @@ test.skipIf(!nginx)("behind nginx, but for what it refuses itself", async () => 
     else check(exchange, ...answers);
   }
   await balancer.stop();
-  // It takes no two fields Authorization either.
-  const twice = [
-    "/api/v1/markets/historical?pageSize=1",
-    "/api/v1/markets/historical?pageSize=1",
-    "/api/v1/scores",
+  // It takes no two fields Authorization either, nor 2,000 fields.
+  const page = "/api/v1/markets/historical?pageSize=1";
+  const paths = [
+    ...["/api/v1/log/checkpoint%00", "/api/v1/scores/a%", "/api/v1/markets/historical%00", "*"],
+    ...[page, page, "/api/v1/scores", page, page],
   ];
-  const paths = ["/api/v1/log/checkpoint%00", "/api/v1/markets/historical%00", "*", ...twice];
   expect(own).toEqual(paths.map((path) => `400 GET ${path}`));
 });
 
@@ -259,4 +308,11 @@ test("from the client", async () => {
     if (told) expect(Reflect.get(error as object, "parameter")).toMatch(pattern(`^(${told})$`));
   }
   expect(asked).toBeGreaterThan(50);
+});
+
+test("the log holds patterns and names of known parameters; no target, value, body or key", async () => {
+  const path = "/api/v1/markets/historical?outcome=CANARY&min_composite=300";
+  await proxy.get(path, { headers: bearer(known.AEGIS!) });
+  await proxy.logs('"route":"/api/v1/markets/historical","parameters":["outcome","min_composite"]');
+  for (const secret of ["CANARY", ...keys()]) expect(proxy.logged.join("")).not.toContain(secret);
 });

@@ -1,19 +1,30 @@
 import { Agent } from "node:http";
 import { join } from "node:path";
+import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { clientAccount, parseTrust } from "../../../proxy/access/identity.ts";
+import { clientAccount, parseTrust, presentedKey } from "../../../proxy/access/identity.ts";
 import { sqliteQuota } from "../../../proxy/quota/counters.ts";
 import { createQuota } from "../../../proxy/quota/quota.ts";
+import { isFault } from "../../../schemas/errors.ts";
+import { readKeys, revokeKey } from "../../../snapshots/keys/keys.ts";
+import { layout } from "../../../snapshots/store/layout.ts";
 import { startTestProxy, type TestProxy } from "../../helpers/http/proxy.ts";
-import { call } from "../../helpers/http/proxy-client.ts";
+import { bearer, call, problemOf, until } from "../../helpers/http/proxy-client.ts";
 import { collectGarbage } from "../../helpers/servers/memory.ts";
 import { testFolder } from "../../helpers/store/test-folder.ts";
 
 const folder = testFolder();
 const nobody = { hops: 0 };
 
+let proxy: TestProxy;
+beforeAll(async () => {
+  proxy = await startTestProxy();
+});
+afterAll(() => proxy.stop());
+
 describe("over real connections", () => {
-  const proxies: TestProxy[] = [];
+  // All over one quota file. The last one listens for both kinds of addresses.
+  const others: TestProxy[] = [];
   const claim = (...values: string[]) => values.flatMap((value) => ["X-Forwarded-For", value]);
   /** Units left after a request from a loopback address, with these headers. */
   async function left(proxy: TestProxy, from: string, headers: string[] = []): Promise<number> {
@@ -23,25 +34,22 @@ describe("over real connections", () => {
     return Number(answer.headers["x-ratelimit-remaining"]);
   }
   beforeAll(async () => {
-    const first = await startTestProxy();
-    // All over one quota file: the first trusts nobody, and the last one listens for both kinds of addresses.
-    proxies.push(first, await first.another({ trustProxy: { hops: 1 } }));
-    proxies.push(await first.another({ trustProxy: parseTrust("127.0.0.8/30,2001:db8::/32") }));
-    proxies.push(await first.another({ trustProxy: parseTrust("127.0.0.8/30"), host: "::" }));
+    others.push(await proxy.another({ trustProxy: { hops: 1 } }));
+    others.push(await proxy.another({ trustProxy: parseTrust("127.0.0.8/30,2001:db8::/32") }));
+    others.push(await proxy.another({ trustProxy: parseTrust("127.0.0.8/30"), host: "::" }));
   });
   afterAll(async () => {
-    for (const proxy of proxies.reverse()) await proxy.stop();
+    for (const other of others) await other.stop();
   });
 
   test("who is trusted by none is counted by his connection, whatever he claims", async () => {
-    const [proxy] = proxies as [TestProxy];
     expect(await left(proxy, "127.0.1.1")).toBe(999);
     expect(await left(proxy, "127.0.1.1", claim("192.0.2.1", ",".repeat(2000), "127.0.1.2"))).toBe(998);
     expect(await left(proxy, "127.0.1.2")).toBe(999);
   });
 
   test("behind one hop the last claim counts, of all fields, and behind networks the first of others", async () => {
-    const [, hop, listed] = proxies as [TestProxy, TestProxy, TestProxy];
+    const [hop, listed] = others as [TestProxy, TestProxy];
     const spoofs = [[], ["198.51.100.7"], ["198.51.100.7, 198.51.100.8"], ["::1", "garbage,,"], [", ,"]];
     for (const [place, spoof] of spoofs.entries())
       expect(await left(hop, "127.0.2.1", claim(...spoof, "203.0.113.1"))).toBe(999 - place);
@@ -52,8 +60,8 @@ describe("over real connections", () => {
   });
 
   test("an IPv4 address is one client on a socket of both kinds, too", async () => {
-    const [plain, , , both] = proxies as [TestProxy, TestProxy, TestProxy, TestProxy];
-    expect(await left(plain, "127.0.3.1")).toBe(999);
+    const both = others[2]!;
+    expect(await left(proxy, "127.0.3.1")).toBe(999);
     expect(await left(both, "127.0.3.1")).toBe(998);
     expect(await left(both, "127.0.0.9", claim("127.0.3.1"))).toBe(997);
   });
@@ -121,4 +129,66 @@ test(`${addresses} addresses leave spent accounts spent, and memory as it was`, 
   // The name of an account alone is longer than this for each of them.
   const taken = after.heapUsed + after.external - before.heapUsed - before.external;
   expect(taken).toBeLessThan(16 * addresses);
+});
+
+describe("credentials", () => {
+  test("a revocation that is deleted keeps its key out, is logged once and counted", async () => {
+    const key = await proxy.issue();
+    const { records } = await readKeys(proxy.storage);
+    const id = records[0]!.id;
+    await revokeKey(proxy.storage, id, new Date(proxy.clock.now));
+    await proxy.refuses(key);
+    await proxy.storage.delete(layout.keyRevocation(id));
+    const counted = async () =>
+      (await proxy.metrics.getSingleMetric("prs_revocations_lost_total")!.get()).values;
+    await until("it to be missed", async () => (await counted())[0]?.value === 1);
+    await proxy.issue();
+    expect((await proxy.get("/api/v1/usage", { headers: bearer(key) })).status).toBe(401);
+    expect((await counted())[0]?.value).toBe(1);
+    const told = proxy.logged.filter((line) => line.includes(layout.keyRevocation(id)));
+    expect(told).toEqual([expect.stringContaining('"level":50')]);
+  });
+
+  test("a revocation counts within a poll, one ahead when its time comes", async () => {
+    const [now, later] = [await proxy.issue({ owner: "r1" }), await proxy.issue({ owner: "r2" })];
+    const { records } = await readKeys(proxy.storage);
+    const idOf = (owner: string) => records.find((record) => record.owner === owner)!.id;
+    const status = async (key: string) => (await proxy.get("/api/v1/usage", { headers: bearer(key) })).status;
+    await revokeKey(proxy.storage, idOf("r2"), new Date(proxy.clock.now + 3_600_000));
+    await revokeKey(proxy.storage, idOf("r1"), new Date(proxy.clock.now));
+    await until("the expired key to be refused", async () => (await status(now)) === 401);
+    expect(await status(later)).toBe(200);
+    proxy.clock.now += 3_600_000;
+    expect(await status(later)).toBe(401);
+    const answer = await proxy.get("/api/v1/scores", { headers: bearer(now) });
+    expect(problemOf(answer).detail).toMatch(/revoked/);
+  });
+});
+
+describe("presentedKey(rawHeaders)", () => {
+  const value = fc.oneof(
+    fc.constantFrom("", "Bearer", "Bearer ", "bearer K", "BEARER K", "Basic K", "K", "L", "Bearer L"),
+    fc.string(),
+  );
+  const header = fc.tuple(
+    fc.constantFrom("Authorization", "authorization", "X-API-Key", "x-api-key", "Cookie"),
+    value,
+  );
+
+  test("gives one key that was sent, nothing when no key header was, and else a refusal", () => {
+    fc.assert(
+      fc.property(fc.array(header, { maxLength: 4 }), (headers) => {
+        const sent = headers.filter(([name]) => name !== "Cookie").map(([, sentValue]) => sentValue);
+        try {
+          const key = presentedKey(headers.flat(), false);
+          if (key === undefined) expect(sent).toEqual([]);
+          else for (const one of sent) expect([one, one.replace(/^bearer +/i, "")]).toContain(key);
+        } catch (error) {
+          expect(isFault(error, "INVALID_API_KEY", "CONFLICTING_CREDENTIALS")).toBe(true);
+          expect(sent).not.toEqual([]);
+        }
+      }),
+      { numRuns: 5000 },
+    );
+  });
 });

@@ -79,7 +79,9 @@ describe("a tag that was paid for", () => {
       [`/api/v1/markets/facets?by=tier&asOf=${since}`],
       [`/api/v1/markets/${id}?asOf=${since}`],
       [`/api/v1/markets/${id}/proof?asOf=${since}`],
-      [`/api/v1/scores/aave/history?asOf=${since}`],
+      ...["scores", "scores/aave", "scores/aave/dimensions", "scores/aave/history"].map((path): [string] => [
+        `/api/v1/${path}?asOf=${since}`,
+      ]),
     ];
     const tags: string[] = [];
     for (const [path, headers] of asked) tags.push(String((await ask(path, headers)).headers.etag));
@@ -93,7 +95,7 @@ describe("a tag that was paid for", () => {
       expect([path, status, told.etag]).toEqual([path, 304, tags[place]]);
     }
     expect(await left(other)).toBe(before);
-    for (const [path, headers] of asked.slice(0, -1))
+    for (const [path, headers] of asked.slice(0, -4))
       expect((await ask(path, { ...headers, "if-none-match": "*" }, other)).status).not.toBe(304);
     await other.stop();
   });

@@ -15,6 +15,13 @@ describeStores("what each address answers from %s", ({ newLocation, environment 
   });
   afterAll(() => proxy.stop());
 
+  const batch = (body: string, type = "application/json") =>
+    proxy.get("/api/v1/scores/batch", {
+      method: "POST",
+      headers: { ...bearer(aegis), "content-type": type },
+      body,
+    });
+
   test("the score list, its records and nothing else, without a key", async () => {
     const list = ScoreList.parse((await proxy.get("/api/v1/scores")).json());
     expect(list.scores.map((row) => row.slug)).toEqual([...slugs].sort());
@@ -22,6 +29,31 @@ describeStores("what each address answers from %s", ({ newLocation, environment 
       const record = ProtocolScore.parse((await proxy.get(`/api/v1/scores/${slug}`)).json());
       expect(record.slug).toBe(slug);
     }
+  });
+
+  test("a batch of records, byte for byte as each is sent alone, in the order asked", async () => {
+    const records = new Map<string, string>();
+    for (const slug of slugs) records.set(slug, (await proxy.get(`/api/v1/scores/${slug}`)).text);
+    for (const order of [slugs, slugs.toReversed()]) {
+      const { text } = await batch(JSON.stringify({ slugs: [...order, "none"] }));
+      const scores = order.map((slug) => records.get(slug)).join(",");
+      expect(text).toBe(`{"count":4,"scores":[${scores}],"notFound":["none"]}`);
+    }
+  });
+
+  test("a batch for one unit, whatever is in it, and also when its body is refused", async () => {
+    const before = await proxy.left(aegis);
+    const bodies = [JSON.stringify({ slugs }), '{"slugs":[]}', "{", "".padEnd(16 * 1024 + 1)];
+    const answers = [];
+    for (const body of bodies) answers.push(await batch(body));
+    answers.push(await batch("{}", "text/plain"));
+    expect(answers.map(outcome)).toEqual([
+      ...["200", "200", "400 INVALID_BODY", "413 BODY_TOO_LARGE"],
+      "415 UNSUPPORTED_MEDIA_TYPE",
+    ]);
+    const left = answers.map(({ headers }) => Number(headers["x-ratelimit-remaining"]));
+    expect(left).toEqual([1, 2, 3, 4, 5].map((units) => before - units));
+    expect(await proxy.left(aegis)).toBe(before - 5);
   });
 
   test("a page of the archive for an Aegis key", async () => {

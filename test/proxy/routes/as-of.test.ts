@@ -60,42 +60,25 @@ const refusalOf = (answer: Answer) => {
 };
 const archive = "markets/historical";
 
-/** Times, and the place of the commit that each means; undefined for one that is collected. */
-const times: [asOf: string, place: number | undefined][] = [
-  ["2026-02-10", 0],
-  ["2026-02-10T12:00:00Z", 0],
-  ["2026-02-19T23:59:59.999Z", 0],
-  ["2026-02-20T13:00:00%2B01:00", undefined],
-  ["2026-02-20T13:00:00%2B01:01", 0],
-  ["2026-02-26", undefined],
-  ["2026-02-27", 2],
-  // The fourth was current then, and is withdrawn.
-  ["2026-02-28", 2],
-  ["2026-03-01T11:59:59.999Z", 2],
-  ["2026-03-01T12:00:00Z", 4],
-  ["2026-03-01", 4],
-  ["2099-01-01", 4],
-];
-
 const contentOf = (place: number): readonly HistoricalMarket[] =>
   inArchiveOrder(contents[place === 4 ? 2 : place]!);
-const briOf = (place: number) => bris[place === 4 ? 2 : place];
-
 describe("asOf on the archive", () => {
-  test.each(times)("%s", async (asOf, place) => {
-    const answer = await ask(`${archive}?pageSize=500&asOf=${asOf}`);
-    if (place === undefined) return expect(refusalOf(answer)).toEqual([410, "SNAPSHOT_EXPIRED", "asOf"]);
-    expect(answer.status).toBe(200);
-    expect(answer.headers["x-snapshot-id"]).toBe(ids[place]);
-    const { markets, total }: MarketPage = answer.json();
-    expect([total, markets]).toEqual([contentOf(place).length, contentOf(place)]);
-    const rows = await ask(`${archive}?asOf=${asOf}`, aegis, { accept: "application/x-ndjson" });
-    expect(rows.text).toBe(
-      contentOf(place)
-        .map((each) => `${JSON.stringify(each)}\n`)
-        .join(""),
-    );
-    expect(rows.headers["x-snapshot-id"]).toBe(ids[place]);
+  // Which snapshot a time means is in test/proxy/corpus.txt.
+  test("is of the markets of a time or snapshot, in pages and in rows", async () => {
+    for (const [asOf, place] of [
+      ["2026-02-10", 0],
+      ["2026-02-28", 2],
+      [ids[0], 0],
+      [ids[4], 4],
+    ] as const) {
+      const answer = await ask(`${archive}?pageSize=500&asOf=${asOf}`);
+      expect(answer.headers["x-snapshot-id"]).toBe(ids[place]);
+      const { markets, total }: MarketPage = answer.json();
+      expect([total, markets]).toEqual([contentOf(place).length, contentOf(place)]);
+      const rows = await ask(`${archive}?asOf=${asOf}`, aegis, { accept: "application/x-ndjson" });
+      const lines = contentOf(place).map((each) => `${JSON.stringify(each)}\n`);
+      expect([rows.text, rows.headers["x-snapshot-id"]]).toEqual([lines.join(""), ids[place]]);
+    }
   });
 
   test("by id, with filters, gzip, HEAD and 304", async () => {
@@ -153,47 +136,24 @@ describe("asOf on the archive", () => {
   });
 });
 
-describe("asOf on scores", () => {
-  const paths = ["scores", "scores/aave", "scores/aave/history", "scores/aave/dimensions"];
-
-  test.each(times)("%s", async (asOf, place) => {
-    for (const path of paths) {
-      const answer = await ask(`${path}?asOf=${asOf}`);
-      if (place === undefined) {
-        expect(refusalOf(answer)).toEqual([410, "SNAPSHOT_EXPIRED", "asOf"]);
-        continue;
-      }
-      expect([answer.status, answer.headers["x-snapshot-id"]]).toEqual([200, ids[place]]);
-      expect(answer.headers["cache-control"]).toBe("private, no-cache");
-      const body = answer.json();
-      if (path === "scores")
-        expect(body.scores.map(({ bri }: { bri: number }) => bri)).toEqual(slugs.map(() => briOf(place)));
-      if (path === "scores/aave") expect(body.bri).toBe(briOf(place));
-      if (path.endsWith("history")) expect(body.points.at(-1).bri).toBe(briOf(place));
-      const again = await ask(`${path}?asOf=${asOf}`, aegis, { "if-none-match": answer.headers.etag! });
-      expect(again.status).toBe(304);
-    }
-  });
-
-  test("looks nothing up for who has no unit left, and for no unit", async () => {
-    const owner = await proxy.issue({ plan: "developer", owner: "spent", quota: 1 });
-    const looks = [vi.spyOn(CommitLog.prototype, "find"), vi.spyOn(CommitLog.prototype, "newestWith")];
-    const looked = () => looks.some(({ mock }) => mock.calls.length > 0);
-    // For its plan, by the time alone.
-    expect(refusalOf(await ask("scores?asOf=2026-02-01", owner))[1]).toBe("AEGIS_REQUIRED");
-    expect(looked()).toBe(false);
-    // By an id, which has to be looked up: the unit is given back.
-    expect(refusalOf(await ask(`scores?asOf=${ids[0]}`, owner))[1]).toBe("AEGIS_REQUIRED");
-    expect([looked(), (await ask("usage", owner)).json().remaining]).toEqual([true, 1]);
-    await ask("scores?asOf=2026-02-28", owner);
-    for (const look of looks) look.mockClear();
-    for (const id of [ids[0], "0".repeat(64)])
-      expect(refusalOf(await ask(`scores?asOf=${id}`, owner))[1]).toBe("QUOTA_EXCEEDED");
-    expect(looked()).toBe(false);
-    for (const look of looks) look.mockRestore();
-    // The origin is away, so that nothing was read from there for any time.
-    expect((await ask("scores", "")).status).toBe(502);
-  });
+test("asOf on scores looks nothing up for who has no unit left, and for no unit", async () => {
+  const owner = await proxy.issue({ plan: "developer", owner: "spent", quota: 1 });
+  const looks = [vi.spyOn(CommitLog.prototype, "find"), vi.spyOn(CommitLog.prototype, "newestWith")];
+  const looked = () => looks.some(({ mock }) => mock.calls.length > 0);
+  // For its plan, by the time alone.
+  expect(refusalOf(await ask("scores?asOf=2026-02-01", owner))[1]).toBe("AEGIS_REQUIRED");
+  expect(looked()).toBe(false);
+  // By an id, which has to be looked up: the unit is given back.
+  expect(refusalOf(await ask(`scores?asOf=${ids[0]}`, owner))[1]).toBe("AEGIS_REQUIRED");
+  expect([looked(), (await ask("usage", owner)).json().remaining]).toEqual([true, 1]);
+  await ask("scores?asOf=2026-02-28", owner);
+  for (const look of looks) look.mockClear();
+  for (const id of [ids[0], "0".repeat(64)])
+    expect(refusalOf(await ask(`scores?asOf=${id}`, owner))[1]).toBe("QUOTA_EXCEEDED");
+  expect(looked()).toBe(false);
+  for (const look of looks) look.mockRestore();
+  // The origin is away, so that nothing was read from there for any time.
+  expect((await ask("scores", "")).status).toBe(502);
 });
 
 test("the list has the snapshots that can be read, newest first", async () => {

@@ -15,42 +15,6 @@ describe("canonicalTarget(raw)", () => {
     }
   });
 
-  const snapshot = "0a".repeat(32);
-  const name = "markets-0001.parquet";
-  const pathsOf: [what: string, of: string, taken: string[], others: string[]][] = [
-    [
-      "any single segment for a slug, but no dot segment and no other spelling",
-      "/api/v1/scores/",
-      ["AAVE", "a;b", "a+b", "...", "..a", "~", "é", "__proto__", ":slug", "batch"],
-      ["", ".", "..", "%61", "a%", "a\\b", "a#b", "a/b", "a/"],
-    ],
-    [
-      "nothing but a UUID in lower case for the id of a market",
-      "/api/v1/markets/",
-      [id, `${id}/proof`],
-      [
-        ...["x", "historica", "proof", id.slice(1), `${id}0`, id.replace("0", "A"), id.replaceAll("-", "")],
-        ...[`${id}/`, `${id}/proofs`, `{${id}}`, `%30${id.slice(1)}`],
-      ],
-    ],
-    [
-      "nothing but a snapshot and a name for a file of an export",
-      "/api/v1/markets/exports/",
-      [`${snapshot}/${name}`, `${snapshot}/markets-12345.parquet`],
-      [
-        ...["", snapshot, `${snapshot}/`, name, `${snapshot}/${name}/`, `${snapshot.toUpperCase()}/${name}`],
-        ...[`${snapshot}0/${name}`, `${snapshot}/../${name}`, `${snapshot}/${name}x`],
-        ...["markets-1.parquet", "markets-0001xparquet", "x.parquet", `%6d${name.slice(1)}`].map(
-          (other) => `${snapshot}/${other}`,
-        ),
-      ],
-    ],
-  ];
-  test.each(pathsOf)("takes %s", (_what, of, taken, others) => {
-    for (const each of taken) expect(canonicalTarget(of + each)).toBe(of + each);
-    for (const each of others) expect(canonicalTarget(of + each), each).toMatch(nowhere);
-  });
-
   test("never throws, and what it leaves is spelled as the table spells it", () => {
     const exported = ["exports", "0".repeat(64), "markets-0001.parquet"];
     const pieces = [

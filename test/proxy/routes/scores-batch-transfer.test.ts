@@ -67,6 +67,18 @@ describe("a body that comes in parts", () => {
     expect(told(await closed)).toEqual(["200 1"]);
   });
 
+  test("may have 16 KiB in chunks and no byte more", async () => {
+    const padded = (bytes: number) =>
+      proxy.get(batch, {
+        method: "POST",
+        headers: { "content-type": "application/json", "transfer-encoding": "chunked" },
+        body: body.padEnd(bytes),
+      });
+    expect(outcome(await padded(16 * 1024))).toBe("200");
+    const answer = await padded(16 * 1024 + 1);
+    expect([outcome(answer), answer.headers.connection]).toEqual(["413 BODY_TOO_LARGE", "close"]);
+  });
+
   test("that drips is cut off in time, with 408, and keeps its unit", async () => {
     await hurry();
     const { socket, closed } = send(head(sized(100_000)));
