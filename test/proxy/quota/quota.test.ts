@@ -2,7 +2,7 @@ import { spawn } from "node:child_process";
 import { randomUUID } from "node:crypto";
 import { once } from "node:events";
 import { join } from "node:path";
-import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { type QuotaStore, sqliteQuota, threadedQuota } from "../../../proxy/quota/counters.ts";
 import { createQuota, secondsUntil } from "../../../proxy/quota/quota.ts";
 import { redisQuota } from "../../../proxy/quota/redis.ts";
@@ -18,11 +18,12 @@ const remaining = (answer: Answer) => Number(answer.headers["x-ratelimit-remaini
 
 describe("over HTTP", () => {
   let proxy: TestProxy;
-  beforeEach(async () => {
+  beforeAll(async () => {
     proxy = await startTestProxy({ trustProxy: { hops: 1 } });
   });
-  afterEach(() => proxy.stop());
-  const as = (address: string, headers = {}) => ({ headers: { "x-forwarded-for": address, ...headers } });
+  afterAll(() => proxy.stop());
+  /** As an address of which each test has its own. */
+  const as = (address: string) => ({ headers: { "x-forwarded-for": address } });
 
   test("of 200 at once with 100 left exactly 100 pass", async () => {
     const key = await proxy.issue({ quota: 100 });
@@ -33,7 +34,8 @@ describe("over HTTP", () => {
   });
 
   test("every metered answer tells limit, remaining and reset, in both families of headers", async () => {
-    const { headers } = await proxy.get(list);
+    const address = as("192.0.2.2");
+    const { headers } = await proxy.get(list, address);
     expect(headers).toMatchObject({
       "x-ratelimit-limit": "1000",
       "x-ratelimit-remaining": "999",
@@ -41,9 +43,9 @@ describe("over HTTP", () => {
       "ratelimit-policy": '"free";q=1000;w=86400',
       ratelimit: '"free";r=999;t=43200',
     });
-    expect(remaining(await proxy.get("/api/v1/scores/unknown"))).toBe(998);
-    expect(remaining(await proxy.get(`${list}?x=1`))).toBe(997);
-    expect(remaining(await proxy.get(list, { method: "HEAD" }))).toBe(996);
+    expect(remaining(await proxy.get("/api/v1/scores/unknown", address))).toBe(998);
+    expect(remaining(await proxy.get(`${list}?x=1`, address))).toBe(997);
+    expect(remaining(await proxy.get(list, { method: "HEAD", ...address }))).toBe(996);
   });
 
   test("429 says plan, reset and the way to more, and Retry-After", async () => {
@@ -56,9 +58,10 @@ describe("over HTTP", () => {
   });
 
   test("keys of one owner and plan share a counter, each against its own limit", async () => {
-    const [big, small] = [await proxy.issue({ quota: 10 }), await proxy.issue({ quota: 3 })];
+    const owner = "shares";
+    const [big, small] = [await proxy.issue({ owner, quota: 10 }), await proxy.issue({ owner, quota: 3 })];
     const otherOwner = await proxy.issue({ owner: "other", quota: 3 });
-    const otherPlan = await proxy.issue({ plan: "developer", quota: 3 });
+    const otherPlan = await proxy.issue({ plan: "developer", owner, quota: 3 });
     for (let count = 0; count < 3; count += 1) await proxy.get(list, { headers: bearer(big) });
     expect(outcome(await proxy.get(list, { headers: bearer(small) }))).toBe("429 QUOTA_EXCEEDED");
     expect(remaining(await proxy.get(list, { headers: bearer(big) }))).toBe(6);
@@ -67,14 +70,15 @@ describe("over HTTP", () => {
   });
 
   test("the day is UTC's: a new one at midnight, the old one when the clock is set back", async () => {
-    await proxy.get(list);
+    const address = as("192.0.2.3");
+    await proxy.get(list, address);
     proxy.clock.now = Date.parse("2026-03-01T23:59:59.900Z");
-    const last = await proxy.get(list);
+    const last = await proxy.get(list, address);
     expect([remaining(last), last.headers.ratelimit]).toEqual([998, '"free";r=998;t=1']);
     proxy.clock.now = Date.parse("2026-03-02T00:00:00.000Z");
-    expect(remaining(await proxy.get(list))).toBe(999);
+    expect(remaining(await proxy.get(list, address))).toBe(999);
     proxy.clock.now -= 3_600_000;
-    expect(remaining(await proxy.get(list))).toBe(997);
+    expect(remaining(await proxy.get(list, address))).toBe(997);
   });
 
   test("counters survive a restart and are shared by proxies over one file", async () => {
@@ -84,16 +88,13 @@ describe("over HTTP", () => {
     expect(remaining(await proxy.get(list, as("192.0.2.1")))).toBe(997);
     await second.stop();
   });
-});
 
-describe("without TRUST_PROXY", () => {
-  test("a claimed address changes nothing, and one warning names the variable", async () => {
-    const proxy = await startTestProxy();
-    for (let count = 0; count < 3; count += 1)
-      await proxy.get(list, { headers: { "x-forwarded-for": `192.0.2.${count}` } });
-    expect(remaining(await proxy.get(list))).toBe(996);
-    expect(proxy.logged.filter((line) => line.includes("TRUST_PROXY"))).toHaveLength(1);
-    await proxy.stop();
+  test("without TRUST_PROXY a claimed address changes nothing, and one warning names the variable", async () => {
+    const wary = await proxy.another({ trustProxy: undefined });
+    for (let count = 0; count < 3; count += 1) await wary.get(list, as(`192.0.2.${count}`));
+    expect(remaining(await wary.get(list))).toBe(996);
+    expect(wary.logged.filter((line) => line.includes("TRUST_PROXY"))).toHaveLength(1);
+    await wary.stop();
   });
 });
 
@@ -236,7 +237,10 @@ const places: [string, boolean, () => Promise<Place>][] = [
     true,
     async () => {
       const file = join(folder, randomUUID(), "new", "quota.sqlite");
-      return { open: () => threadedQuota(file, patient.quotaSeconds), close: async () => {} };
+      return {
+        open: () => threadedQuota(file, patient.quotaSeconds, patient.quotaOpenSeconds),
+        close: async () => {},
+      };
     },
   ],
   [
@@ -321,7 +325,7 @@ describe("a quota file that another process has locked", () => {
 
   test("keeps nobody waiting but those who are counted", async () => {
     const file = join(folder, randomUUID());
-    const store = await threadedQuota(file, patient.quotaSeconds);
+    const store = await threadedQuota(file, patient.quotaSeconds, patient.quotaOpenSeconds);
     const unlock = await lock(file);
     let refused: Error | undefined;
     store.take("a", day, 1, 9).catch((error) => {
@@ -339,7 +343,7 @@ describe("a quota file that another process has locked", () => {
 
   test("keeps them waiting no longer than the deadline", async () => {
     const file = join(folder, randomUUID());
-    const store = await threadedQuota(file, 0.05);
+    const store = await threadedQuota(file, 0.05, patient.quotaOpenSeconds);
     const unlock = await lock(file);
     await expect(store.take("a", day, 1, 9)).rejects.toThrow("did not answer within 0.05 s");
     const many = Array.from({ length: 10_001 }, () => store.take("a", day, 1, 99_999));
