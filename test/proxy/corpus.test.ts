@@ -241,6 +241,7 @@ function check(
     // Who lacks a key, or one of a plan, is told where one comes from, and nobody else is.
     const lacks = /^(API_KEY|DEVELOPER|AEGIS)_REQUIRED$/.test(code);
     expect(/ Ask for a key: keys@example\.org$/.test(problem.detail), what).toBe(lacks);
+    expect([what, "retry-after" in headers]).toEqual([what, status === 429]);
     // RFC 9110, 15.5.22: an answer 426 must name the protocol.
     expect(headers.upgrade).toBe(status === 426 ? "websocket" : undefined);
     // RFC 6750 has no quotes, backslashes or other characters than those of ASCII here.

@@ -4,7 +4,7 @@ import { layout } from "../../snapshots/store/layout.ts";
 import { readCommit } from "../../snapshots/store/log/commits.ts";
 import { readManifest } from "../../snapshots/store/manifest.ts";
 import { startTestProxy } from "../helpers/http/proxy.ts";
-import { bearer, outcome } from "../helpers/http/proxy-client.ts";
+import { bearer, outcome, problemOf } from "../helpers/http/proxy-client.ts";
 import { startSmallS3 } from "../helpers/store/small-s3.ts";
 
 const list = "/api/v1/scores";
@@ -33,6 +33,7 @@ test("INTERNAL tells nothing and returns the unit", async () => {
   const answer = await proxy.get(`${list}?asOf=${"0".repeat(64)}`, { headers: bearer(key) });
   find.mockRestore();
   expect(outcome(answer)).toBe("500 INTERNAL");
+  expect(problemOf(answer).detail).toMatch(/^Something went wrong on our side/);
   expect(answer.text).not.toMatch(/SECRET|\.ts|Error:/);
   expect([answer.headers["x-ratelimit-remaining"], await proxy.left(key)]).toEqual(["100000", 100_000]);
   await proxy.stop();

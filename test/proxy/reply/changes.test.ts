@@ -6,7 +6,7 @@ import { newestCommit, readCommit } from "../../../snapshots/store/log/commits.t
 import { takenUp } from "../../helpers/http/live-feed.ts";
 import { askRows } from "../../helpers/http/ndjson.ts";
 import { startTestProxy, type TestProxy } from "../../helpers/http/proxy.ts";
-import { bearer, type Call, outcome, problemOf, raw } from "../../helpers/http/proxy-client.ts";
+import { bearer, type Call, outcome, problemOf } from "../../helpers/http/proxy-client.ts";
 import { publishRecords, recordsOf } from "../../helpers/publish/records.ts";
 
 const address = "/api/v1/markets/changes";
@@ -117,14 +117,6 @@ describe("what differs between two snapshots", () => {
       code: "INVALID_PARAMETER",
       parameter: "skip",
     });
-  });
-
-  test("needs HTTP/1.1", async () => {
-    const old = await raw(
-      proxy.port,
-      `GET ${address}?since=${ids[0]} HTTP/1.0\r\nHost: proxy.test\r\nx-api-key: ${key}\r\n\r\n`,
-    );
-    expect(old).toContain('"code":"BAD_REQUEST"');
   });
 
   test("breaks off visibly, in gzip too, when a part cannot be read", async () => {

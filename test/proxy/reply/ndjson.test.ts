@@ -6,7 +6,7 @@ import { plainFilter } from "../../helpers/archive/plain-filter.ts";
 import { type Query, search, startArchiveProxy } from "../../helpers/http/archive-proxy.ts";
 import { serveSample } from "../../helpers/http/archive-served.ts";
 import { askRows, type RowsReader, wantsRows } from "../../helpers/http/ndjson.ts";
-import { type Answer, outcome, problemOf, raw } from "../../helpers/http/proxy-client.ts";
+import { type Answer, outcome, problemOf } from "../../helpers/http/proxy-client.ts";
 import { publishRecords, recordsOf } from "../../helpers/publish/records.ts";
 
 const served = serveSample({ markets: 700, seed: 5 });
@@ -71,17 +71,6 @@ describe("all rows in one answer", () => {
       { numRuns: 25 },
     );
   });
-});
-
-test("rows are asked of other addresses in vain, and HTTP/1.0 is refused what it could not tell the end of", async () => {
-  const { origin, port } = new URL(served.proxy.address);
-  const usage = await fetch(`${origin}/api/v1/usage`, {
-    headers: { ...served.proxy.headers, ...wantsRows },
-  });
-  expect(usage.headers.get("content-type")).toBe("application/json");
-  const fields = Object.entries({ ...served.proxy.headers, ...wantsRows }).map((field) => field.join(": "));
-  const head = ["GET /api/v1/markets/historical HTTP/1.0", "Host: x", ...fields, "", ""].join("\r\n");
-  expect(await raw(Number(port), head)).toMatch(/^HTTP\/1\.1 400 .*"code":"BAD_REQUEST".*HTTP\/1\.1/s);
 });
 
 describe("an answer that broke off", () => {

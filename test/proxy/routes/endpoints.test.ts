@@ -265,10 +265,12 @@ test("without a snapshot what needs one is 503, for no unit", async () => {
   const without = ["usage", "healthz", "log", "checkpoint"];
   for (const row of rows) {
     const answer = await ask(row, key, {}, { by });
-    if (!without.includes(row[0])) expect([row, outcome(answer)]).toEqual([row, "503 SNAPSHOT_UNAVAILABLE"]);
+    const told = [row, outcome(answer), answer.headers["retry-after"]];
+    if (!without.includes(row[0])) expect(told).toEqual([row, "503 SNAPSHOT_UNAVAILABLE", "5"]);
     if (rowOf(row[0]).metered) expect([row, answer.headers["x-ratelimit-remaining"]]).toEqual([row, "1000"]);
   }
   expect(await by.left(key)).toBe(1000);
+  expect(problemOf(await by.get("/api/v1/status")).detail).toMatch(/^No snapshot is loaded yet/);
   for (const [path, expected] of [
     ["/api/v1/scores?x=1", "400 INVALID_PARAMETER"],
     ["/api/v1/scores/UPPER", "404 PROTOCOL_NOT_FOUND"],

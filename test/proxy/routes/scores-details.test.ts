@@ -6,7 +6,7 @@ import { openSources } from "../../../snapshots/sources/open-sources.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { type FaultyOrigin, startFaultyOrigin } from "../../helpers/http/faulty-origin.ts";
 import { startTestProxy, type TestProxy } from "../../helpers/http/proxy.ts";
-import { type Answer, bearer, outcome, until } from "../../helpers/http/proxy-client.ts";
+import { type Answer, bearer, outcome, problemOf, until } from "../../helpers/http/proxy-client.ts";
 import { publishFreely } from "../../helpers/publish/publish-freely.ts";
 import { type ScoreDetails, sourceDetails } from "../../helpers/publish/score-details.ts";
 import { sourceFixtures, start } from "../../helpers/publish/sources.ts";
@@ -155,6 +155,7 @@ describe("over a proxy of its own", () => {
       for (const path of [addressOf("once", "history"), addressOf("once", "dimensions")]) {
         const answer = await get(path);
         expect([outcome(answer), remaining(answer)]).toEqual(["503 SNAPSHOT_UNAVAILABLE", 99_998]);
+        expect(problemOf(answer).detail).toMatch(/^The archive cannot be read/);
         expect(answer.text).not.toMatch(/private|[0-9a-f]{64}/);
       }
       for (const [object, bytes] of kept) await own.storage.put(object, bytes);
