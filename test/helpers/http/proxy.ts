@@ -11,6 +11,7 @@ import type { S3Environment } from "../../../snapshots/store/backends/s3.ts";
 import { openStorage } from "../../../snapshots/store/open-storage.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
 import { publishArchive } from "../publish/records.ts";
+import { memoryStorage } from "../store/storages.ts";
 import { type Answer, bearer, type Call, call, raw, until, whileWaiting } from "./proxy-client.ts";
 
 /** A proxy on a free port over its own store, with a clock that stands still. */
@@ -93,6 +94,15 @@ const config: Config = {
   webConcurrency: 1,
 };
 
+/** The objects of archives of so many markets: publishing one takes as long as the rest of a start. */
+const published = new Map<number, Promise<Map<string, Buffer>>>();
+
+async function publishedArchive(markets: number): Promise<Map<string, Buffer>> {
+  const objects = new Map<string, Buffer>();
+  await publishArchive(memoryStorage(objects), { markets });
+  return objects;
+}
+
 /** Starts a proxy on a small archive in a temporary folder. */
 export async function startTestProxy(options: TestProxyOptions = {}): Promise<TestProxy> {
   const directory = await mkdtemp(join(tmpdir(), "prs-proxy-"));
@@ -102,7 +112,10 @@ export async function startTestProxy(options: TestProxyOptions = {}): Promise<Te
     options.environment,
   );
   const { empty, markets = 40 } = options;
-  if (!empty) await publishArchive(storage, { markets });
+  if (!empty) {
+    if (!published.has(markets)) published.set(markets, publishedArchive(markets));
+    for (const [key, bytes] of (await published.get(markets))!) await storage.put(key, bytes);
+  }
   const proxy = await start(options, directory, storage);
   return {
     ...proxy,
