@@ -6,7 +6,7 @@ import { rollback } from "../../snapshots/maintain/rollback.ts";
 import { layout } from "../../snapshots/store/layout.ts";
 import { newestCommit, readCommit } from "../../snapshots/store/log/commits.ts";
 import { exportNewest } from "../helpers/archive/exports.ts";
-import { answersIn, type WireAnswer } from "../helpers/attack/wire.ts";
+import { answerOf, answersIn, type WireAnswer } from "../helpers/attack/wire.ts";
 import { connections, takenUp } from "../helpers/http/live-feed.ts";
 import { startTestProxy, type TestProxy } from "../helpers/http/proxy.ts";
 import { bearer, problemOf, raw } from "../helpers/http/proxy-client.ts";
@@ -228,12 +228,7 @@ function check(
     if (error && !error.data && of !== "-32000")
       expect([String(id), error.message]).toEqual([told, expect.stringMatching(/^[^{}[\]\n]*\.$/)]);
   } else {
-    const problem = problemOf({
-      ...wire,
-      headers,
-      body: Buffer.from(wire.text),
-      json: () => JSON.parse(wire.text),
-    });
+    const problem = problemOf(answerOf(wire));
     const { code, parameter = "" } = problem;
     expect([what, code, parameter]).toEqual([what, of, expect.stringMatching(pattern(`^(${told})$`))]);
     expect(problem.detail, what).toMatch(pattern(detail));

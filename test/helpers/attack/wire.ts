@@ -1,6 +1,7 @@
 import { once } from "node:events";
 import { connect } from "node:net";
 import { gunzipSync } from "node:zlib";
+import type { Answer } from "../http/proxy-client.ts";
 
 /** One answer among the bytes that came back over a connection. */
 export interface WireAnswer {
@@ -33,6 +34,12 @@ function parsed(part: string): WireAnswer {
     headers,
     text: (gzipped ? gunzipSync(body) : body).toString("utf8"),
   };
+}
+
+/** The same as a client of HTTP has it. */
+export function answerOf({ status, headers, text }: WireAnswer): Answer {
+  const body = Buffer.from(text);
+  return { status, headers: Object.fromEntries(headers), body, text, json: () => JSON.parse(text) };
 }
 
 /** The value of a header of an answer. */

@@ -105,25 +105,6 @@ export function open(port: number, bytes: string, how: { allowHalfOpen?: boolean
 /** Sends exact bytes on a connection of its own, and returns all that comes back until the other side closes. */
 export const raw = (port: number, bytes: string): Promise<string> => open(port, bytes).closed;
 
-/** The answers on a connection, in order; none of their bodies is compressed. */
-export function answersOf(text: string): Answer[] {
-  const answers: Answer[] = [];
-  for (let rest = text; rest !== ""; ) {
-    const end = rest.indexOf("\r\n\r\n");
-    const [line = "", ...fields] = rest.slice(0, end).split("\r\n");
-    const headers = Object.fromEntries(
-      fields.map((field) => [field.split(": ")[0]!.toLowerCase(), field.slice(field.indexOf(": ") + 2)]),
-    );
-    const length = Number(headers["content-length"]);
-    const body = rest.slice(end + 4, end + 4 + length);
-    if (body.length !== length) throw new Error(`${line}: ${body.length} bytes and not ${length}`);
-    rest = rest.slice(end + 4 + length);
-    const json = () => JSON.parse(body);
-    answers.push({ status: Number(line.split(" ")[1]), headers, body: Buffer.from(body), text: body, json });
-  }
-  return answers;
-}
-
 /**
  * How often a wait may look, with 10 ms between two looks: for less than a test's timeout, which would not say what was
  * waited for. Time in which the machine stands still counts as one look.

@@ -1,10 +1,10 @@
 import { subscribe, unsubscribe } from "node:diagnostics_channel";
-import { connect, type Socket } from "node:net";
+import type { Socket } from "node:net";
 import { afterEach, describe, expect, test } from "vitest";
 import { type FaultyOrigin, startOriginOf } from "../../helpers/http/faulty-origin.ts";
 import { feedPath, handshake } from "../../helpers/http/live-feed.ts";
 import { startTestProxy, type TestProxy, type TestProxyOptions } from "../../helpers/http/proxy.ts";
-import { outcome, until } from "../../helpers/http/proxy-client.ts";
+import { open, outcome, until } from "../../helpers/http/proxy-client.ts";
 
 const list = "/api/v1/scores";
 const fieldsOf = (headers: object) =>
@@ -45,19 +45,16 @@ async function start(options: TestProxyOptions = {}): Promise<void> {
 
 /** Sends bytes on a connection whose client never closes its side. */
 function hold(bytes: string, { port } = proxy) {
-  const socket = connect({ port, host: "127.0.0.1", allowHalfOpen: true });
-  sockets.push(socket);
-  const held = { socket, received: "" };
-  socket.on("data", (chunk) => (held.received += chunk.toString("latin1"))).on("error", () => {});
-  socket.write(bytes);
+  const held = open(port, bytes, { allowHalfOpen: true });
+  sockets.push(held.socket);
   return held;
 }
 
-async function open({ metrics } = proxy): Promise<number> {
+async function connections({ metrics } = proxy): Promise<number> {
   const text = await metrics.getSingleMetricAsString("http_connections");
   return Number(/^http_connections (\d+)$/m.exec(text)![1]);
 }
-const noneIsOpen = () => until("the last connection to close", async () => (await open()) === 0);
+const noneIsOpen = () => until("the last connection to close", async () => (await connections()) === 0);
 
 describe("a connection whose client never closes it", () => {
   const refused: [string, string, string][] = [
@@ -74,14 +71,13 @@ describe("a connection whose client never closes it", () => {
     await start();
     const held = refused.flatMap(([what, bytes, status]) =>
       // What a client goes on to send does not cost it the answer.
-      ["", "more\r\n\r\n"].map((rest) => ({ what: what + rest, status, ...hold(bytes + rest) })),
+      ["", "more\r\n\r\n"].map((rest) => ({ what: what + rest, status, connection: hold(bytes + rest) })),
     );
-    for (const each of held)
-      each.socket.removeAllListeners("data").on("data", (chunk) => (each.received += chunk));
     await until("every held connection to get an answer", () =>
-      held.every(({ received }) => received !== ""),
+      held.every(({ connection }) => connection.received !== ""),
     );
-    for (const { what, received, status } of held) {
+    for (const { what, connection, status } of held) {
+      const { received } = connection;
       expect([what, received.slice(9, 12)]).toEqual([what, status]);
       expect([what, received.match(/^connection: .*/gim)]).toEqual([
         what,
@@ -119,11 +115,11 @@ describe("a connection whose client never closes it", () => {
       "three requests at the origin and one answer",
       () => origin.requests.length === 3 && idle.received !== "",
     );
-    await until("six open connections", async () => (await open(ending)) === 6);
+    await until("six open connections", async () => (await connections(ending)) === 6);
     // What is refused at the last moment too.
     for (const bytes of [tunnel, get(feedPath, upgrade), "garbage\r\n\r\n"]) hold(bytes, ending);
     await ending.stop();
-    expect(await open(ending)).toBe(0);
+    expect(await connections(ending)).toBe(0);
   });
 });
 
@@ -145,11 +141,9 @@ describe("requests behind one that is not answered yet", () => {
       const held = hold(first);
       const before = owed.length;
       await until("the origin to owe one more answer", () => owed.length > before);
-      const closed = new Promise((resolve) => held.socket.on("close", resolve));
       // Far more than one read takes.
       held.socket.write(waiting(10_000));
-      await closed;
-      expect(held.received).toBe("");
+      expect(await held.closed).toBe("");
     }
     await noneIsOpen();
   });
@@ -164,8 +158,7 @@ describe("requests behind one that is not answered yet", () => {
     const garbage = "GET / HTTP/1.1\r\n\r\n".repeat(3_700);
     for (const first of [get(list), withBody, ""]) {
       parsed = 0;
-      const held = hold(first + garbage);
-      await new Promise((resolve) => held.socket.on("close", resolve));
+      await hold(first + garbage).closed;
       expect(parsed).toBeGreaterThan(16);
       expect(parsed).toBeLessThanOrEqual(18);
     }

@@ -1,11 +1,9 @@
-import { once } from "node:events";
 import { Agent } from "node:http";
-import { connect } from "node:net";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { type FaultyOrigin, good, startOriginOf } from "../../helpers/http/faulty-origin.ts";
 import { startTestProxy, type TestProxy } from "../../helpers/http/proxy.ts";
-import { bearer, call, outcome, until } from "../../helpers/http/proxy-client.ts";
+import { bearer, call, open, outcome, until } from "../../helpers/http/proxy-client.ts";
 
 const list = "/api/v1/scores";
 const archive = "/api/v1/markets/historical?pageSize=500";
@@ -75,15 +73,12 @@ describe("a proxy that is told to stop under load", () => {
   });
 
   test("still answers the next request of a kept connection, as its last, with readiness refused", async () => {
-    const socket = connect(proxy.port, "127.0.0.1");
-    let received = "";
-    socket.on("data", (chunk) => (received += chunk.toString("latin1")));
-    socket.write("GET /readyz HTTP/1.1\r\nHost: x\r\n\r\n");
-    await until("the first answer", () => received.includes("ready"));
+    const ready = "GET /readyz HTTP/1.1\r\nHost: x\r\n\r\n";
+    const sent = open(proxy.port, ready);
+    await until("the first answer", () => sent.received.includes("ready"));
     const stopped = proxy.stop();
-    socket.write("GET /readyz HTTP/1.1\r\nHost: x\r\n\r\n");
-    await once(socket, "close");
-    expect(received).toMatch(/HTTP\/1\.1 200 .*HTTP\/1\.1 503 .*Connection: close.*is ending/s);
+    sent.socket.write(ready);
+    expect(await sent.closed).toMatch(/HTTP\/1\.1 200 .*HTTP\/1\.1 503 .*Connection: close.*is ending/s);
     await stopped;
   });
 });

@@ -1,5 +1,3 @@
-import { once } from "node:events";
-import { connect } from "node:net";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { clientAccount, presentedKey } from "../../../proxy/access/identity.ts";
 import { canonicalTarget } from "../../../proxy/routes/checks.ts";
@@ -8,8 +6,9 @@ import { ProtocolSlug } from "../../../schemas/records.ts";
 import { isWellFormedKey } from "../../../snapshots/keys/keys.ts";
 import { decodeCursor } from "../../../snapshots/read/archive/paging.ts";
 import { archiveQuery } from "../../helpers/archive/query.ts";
+import { answerOf, answersIn } from "../../helpers/attack/wire.ts";
 import { startTestProxy, type TestProxy } from "../../helpers/http/proxy.ts";
-import { type Answer, answersOf, bearer, outcome, problemOf } from "../../helpers/http/proxy-client.ts";
+import { type Answer, bearer, open, outcome, problemOf } from "../../helpers/http/proxy-client.ts";
 
 const archive = "/api/v1/markets/historical";
 const kibibyte = 1024;
@@ -24,21 +23,24 @@ afterAll(() => proxy.stop());
 
 const lines = (path: string, fields: string[]) =>
   [`GET ${path} HTTP/1.1`, "Host: x", ...fields, "", ""].join("\r\n");
+/** The whole answers on a connection, in order. */
+const answersOf = (received: string) => {
+  const answers = answersIn(received).map(answerOf);
+  for (const { headers, body } of answers) expect(headers["content-length"]).toBe(`${body.length}`);
+  return answers;
+};
 const send = async (path: string, ...fields: string[]) =>
   answersOf(await proxy.raw(lines(path, [...fields, "Connection: close"])))[0]!;
 
 test("a head that comes byte by byte, and never ends, is refused as one that comes at once", async () => {
-  const socket = connect(proxy.port, "127.0.0.1").setNoDelay(true);
-  let received = "";
-  socket.on("data", (chunk) => (received += chunk.toString("latin1"))).on("error", () => {});
-  const closed = once(socket, "close");
+  const { socket, closed } = open(proxy.port, "");
+  socket.setNoDelay();
   const endless = `GET /healthz HTTP/1.1\r\nHost: x\r\nX: ${"x".repeat(20 * kibibyte)}`;
   for (let at = 0; at < endless.length && !socket.destroyed; at += 100) {
     socket.write(endless.slice(at, at + 100));
     await new Promise(setImmediate);
   }
-  await closed;
-  expect(outcome(answersOf(received)[0]!)).toBe("431 HEADERS_TOO_LARGE");
+  expect(outcome(answersOf(await closed)[0]!)).toBe("431 HEADERS_TOO_LARGE");
 });
 
 describe("17 requests at once on one connection, of which 16 wait", () => {
@@ -82,8 +84,8 @@ describe("17 requests at once on one connection, of which 16 wait", () => {
   test("with garbage behind them: whole answers in order, or a closed connection", async () => {
     const answers = (await proxy.raw(`${requests().join("")}garbage\r\n\r\n`)).split(/(?=HTTP\/1\.1 \d{3} )/);
     for (const [place, answer] of answers.filter(Boolean).slice(0, -1).entries()) {
-      const [parsed] = answersOf(answer);
-      if (place % 3 === 1) expect(parsed!.json().pageSize).toBe(place);
+      const [whole] = answersOf(answer);
+      if (place % 3 === 1) expect(whole!.json().pageSize).toBe(place);
     }
     expect(outcome(await proxy.get("/healthz"))).toBe("200");
   });

@@ -312,14 +312,6 @@ describe("absence", () => {
   const client = () => new Client({ url: `http://127.0.0.1:${proxy.port}`, key });
   const trust = { key: verifierText(testKey()) };
 
-  test("is shown by the ids next to its own, of every segment", async () => {
-    const before = await left();
-    const shown = await client().absent(idOf(1, "a000"), { trust });
-    const vouched = { by: ["key"], complete: true };
-    expect(shown).toMatchObject({ snapshotId: ids[2], markets: records.length, vouched });
-    expect(await left()).toBe(before - 1);
-  });
-
   test("of ids before the first and behind the last one, and of one between two chunks", async () => {
     for (let segment = 0; segment < segments; segment += 1) {
       const of = records.slice(segment * perSegment, (segment + 1) * perSegment);

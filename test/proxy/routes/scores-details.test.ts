@@ -59,9 +59,7 @@ describe("history and dimensions of a published sample", () => {
     expect((await ask(addressOf(slug, kind), {}, keys.aegis)).text).toBe(text);
   });
 
-  test("neither ever asks the origin", () => {
-    expect(origin.connections).toBe(0);
-  });
+  test("neither ever asks the origin", () => expect(origin.connections).toBe(0));
 });
 
 test("a plan below Developer is refused as such, should there ever be keys of one", () => {
@@ -83,7 +81,7 @@ function writeRuns(runs: readonly Run[]): Promise<string> {
   });
 }
 
-describe("over a proxy of its own", () => {
+describe("over runs with gaps", () => {
   const gaps: Run[] = [
     ["gaps", "2025-12-01 00:00:00", 90],
     ["gaps", "2025-12-20 00:00:00", 50],
@@ -92,74 +90,72 @@ describe("over a proxy of its own", () => {
   const once: Run = ["once", "2025-12-25 00:00:00", 10];
   const later: Run = ["gaps", "2025-12-28 12:00:00", 40];
 
-  async function withProxy(use: (own: TestProxy, ask: (path: string) => Promise<Answer>) => Promise<void>) {
-    const own = await startTestProxy({ empty: true });
-    const key = await own.issue();
-    try {
-      await use(own, (path) => own.get(path, { headers: bearer(key) }));
-    } finally {
-      await own.stop();
-    }
-  }
-
-  test("gaps stay gaps, one run is one point, and a later publish moves the window", () =>
-    withProxy(async (own, get) => {
-      const opsec = async (slug: string) =>
-        (await get(addressOf(slug, "dimensions")))
-          .json()
-          .dimensions.find(({ key }: { key: string }) => key === "opsec");
-      const times = async (slug: string) =>
-        (await get(addressOf(slug, "history")))
-          .json()
-          .points.map((point: { updatedAt: string }) => point.updatedAt);
-      await serve(own, await writeRuns([...gaps, once]));
-      expect(await times("gaps")).toEqual(["2025-12-20T00:00:00.000Z", "2025-12-26T23:00:00.000Z"]);
-      expect(await opsec("gaps")).toEqual({ key: "opsec", score: 30, change7d: -20, percentile: 100 });
-      expect(await times("once")).toEqual(["2025-12-25T00:00:00.000Z"]);
-      expect(await opsec("once")).toEqual({ key: "opsec", score: 10, change7d: 0, percentile: 0 });
-      const before = await get(addressOf("once", "history"));
-      const moved = (await get(addressOf("gaps", "history"))).headers.etag;
-
-      await serve(own, await writeRuns([...gaps, later, once]));
-      expect(await times("gaps")).toEqual(["2025-12-26T23:00:00.000Z", "2025-12-28T12:00:00.000Z"]);
-      expect(await opsec("gaps")).toEqual({ key: "opsec", score: 40, change7d: 10, percentile: 100 });
-      const after = await get(addressOf("once", "history"));
-      expect([after.text, after.headers.etag]).toEqual([before.text, before.headers.etag]);
-      expect(after.headers["x-snapshot-id"]).not.toBe(before.headers["x-snapshot-id"]);
-      expect((await get(addressOf("gaps", "history"))).headers.etag).not.toBe(moved);
-    }));
-
-  test("a protocol that a publish leaves out is 404 from then on", () =>
-    withProxy(async (own, get) => {
-      await serve(own, await writeRuns([...gaps, once]));
-      for (const kind of kinds) expect(outcome(await get(addressOf("once", kind)))).toBe("200");
-      await serve(own, await writeRuns(gaps));
-      for (const kind of kinds) {
-        expect(outcome(await get(addressOf("once", kind)))).toBe("404 PROTOCOL_NOT_FOUND");
-        expect(outcome(await get(addressOf("gaps", kind)))).toBe("200");
-      }
-    }));
+  let own: TestProxy;
+  let key: string;
+  beforeAll(async () => {
+    own = await startTestProxy({ empty: true });
+    key = await own.issue();
+    await serve(own, await writeRuns([...gaps, once]));
+  });
+  afterAll(() => own.stop());
+  const get = (path: string, by = own) => by.get(path, { headers: bearer(key) });
 
   test.each([
-    ["missing from", (own: TestProxy, object: string) => own.storage.delete(object)],
-    ["damaged in", (own: TestProxy, object: string) => own.storage.put(object, Buffer.from("{}"))],
-  ])("an object %s the store is 503 and costs nothing, until it is back", (_what, harm) =>
-    withProxy(async (own, get) => {
-      await serve(own, await writeRuns([...gaps, once]));
-      const kept = new Map<string, Buffer>();
-      for await (const { key } of own.storage.list(layout.privateObject.prefix))
-        kept.set(key, (await own.storage.get(key))!);
-      const inMemory = await get(addressOf("gaps", "history"));
-      for (const object of kept.keys()) await harm(own, object);
-      expect((await get(addressOf("gaps", "history"))).text).toBe(inMemory.text);
-      for (const path of [addressOf("once", "history"), addressOf("once", "dimensions")]) {
-        const answer = await get(path);
-        expect([outcome(answer), remaining(answer)]).toEqual(["503 SNAPSHOT_UNAVAILABLE", 99_998]);
-        expect(problemOf(answer).detail).toMatch(/^The archive cannot be read/);
-        expect(answer.text).not.toMatch(/private|[0-9a-f]{64}/);
-      }
-      for (const [object, bytes] of kept) await own.storage.put(object, bytes);
-      expect(outcome(await get(addressOf("once", "history")))).toBe("200");
-    }),
-  );
+    ["missing from", (object: string) => own.storage.delete(object)],
+    ["damaged in", (object: string) => own.storage.put(object, Buffer.from("{}"))],
+  ])("an object %s the store is 503 and costs nothing, until it is back", async (_what, harm) => {
+    // It has nothing in memory yet.
+    const other = await own.another();
+    await other.accepts(key);
+    const left = await other.left(key);
+    const kept = new Map<string, Buffer>();
+    for await (const object of own.storage.list(layout.privateObject.prefix))
+      kept.set(object.key, (await own.storage.get(object.key))!);
+    const inMemory = await get(addressOf("gaps", "history"), other);
+    for (const object of kept.keys()) await harm(object);
+    expect((await get(addressOf("gaps", "history"), other)).text).toBe(inMemory.text);
+    for (const kind of kinds) {
+      const answer = await get(addressOf("once", kind), other);
+      expect([outcome(answer), remaining(answer)]).toEqual(["503 SNAPSHOT_UNAVAILABLE", left - 2]);
+      expect(problemOf(answer).detail).toMatch(/^The archive cannot be read/);
+      expect(answer.text).not.toMatch(/private|[0-9a-f]{64}/);
+    }
+    for (const [object, bytes] of kept) await own.storage.put(object, bytes);
+    expect(outcome(await get(addressOf("once", "history"), other))).toBe("200");
+    await other.stop();
+  });
+
+  test("gaps stay gaps, one run is one point, and a later publish moves the window", async () => {
+    const opsec = async (slug: string) =>
+      (await get(addressOf(slug, "dimensions")))
+        .json()
+        .dimensions.find(({ key }: { key: string }) => key === "opsec");
+    const times = async (slug: string) =>
+      (await get(addressOf(slug, "history")))
+        .json()
+        .points.map((point: { updatedAt: string }) => point.updatedAt);
+    expect(await times("gaps")).toEqual(["2025-12-20T00:00:00.000Z", "2025-12-26T23:00:00.000Z"]);
+    expect(await opsec("gaps")).toEqual({ key: "opsec", score: 30, change7d: -20, percentile: 100 });
+    expect(await times("once")).toEqual(["2025-12-25T00:00:00.000Z"]);
+    expect(await opsec("once")).toEqual({ key: "opsec", score: 10, change7d: 0, percentile: 0 });
+    const before = await get(addressOf("once", "history"));
+    const moved = (await get(addressOf("gaps", "history"))).headers.etag;
+
+    await serve(own, await writeRuns([...gaps, later, once]));
+    expect(await times("gaps")).toEqual(["2025-12-26T23:00:00.000Z", "2025-12-28T12:00:00.000Z"]);
+    expect(await opsec("gaps")).toEqual({ key: "opsec", score: 40, change7d: 10, percentile: 100 });
+    const after = await get(addressOf("once", "history"));
+    expect([after.text, after.headers.etag]).toEqual([before.text, before.headers.etag]);
+    expect(after.headers["x-snapshot-id"]).not.toBe(before.headers["x-snapshot-id"]);
+    expect((await get(addressOf("gaps", "history"))).headers.etag).not.toBe(moved);
+  });
+
+  test("a protocol that a publish leaves out is 404 from then on", async () => {
+    for (const kind of kinds) expect(outcome(await get(addressOf("once", kind)))).toBe("200");
+    await serve(own, await writeRuns(gaps));
+    for (const kind of kinds) {
+      expect(outcome(await get(addressOf("once", kind)))).toBe("404 PROTOCOL_NOT_FOUND");
+      expect(outcome(await get(addressOf("gaps", kind)))).toBe("200");
+    }
+  });
 });
