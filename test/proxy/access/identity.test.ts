@@ -67,31 +67,23 @@ describe("over real connections", () => {
   });
 });
 
-describe("clientAccount(peer, forwarded, trust)", () => {
-  const hex = (value: number) => value.toString(16);
-
-  test("makes one account of 65,536 addresses of one /64, in any spelling and from any source", () => {
-    const accounts = new Set<string>();
-    for (let index = 0; index < 65_536; index += 1) {
-      const tail = hex(index);
-      const address = [
-        `2001:db8:0:7::${tail}`,
-        `2001:DB8:0:7:${tail}::`,
-        `2001:0db8:0000:0007:${tail}:ffff:0:1`,
-        `2001:db8::7:0:0:${tail}:1`,
-      ][index % 4]!;
-      accounts.add(clientAccount(address, [], nobody));
-      accounts.add(clientAccount("10.0.0.1", [`198.51.100.7, ${address}`], { hops: 1 }));
-    }
-    expect([...accounts]).toEqual(["2001:db8:0:7::/64"]);
-  });
-
-  test("makes 65,536 accounts of as many /64", () => {
-    const accounts = new Set<string>();
-    for (let index = 0; index < 65_536; index += 1)
-      accounts.add(clientAccount(`2001:db8:0:${hex(index)}::1`, [], nobody));
-    expect(accounts.size).toBe(65_536);
-  });
+test("all addresses of one /64 are one account, in any spelling and from any source, and those of others are others", () => {
+  const [one, others] = [new Set<string>(), new Set<string>()];
+  // A prime step, so that every digit and every spelling meet.
+  const tails = Array.from({ length: 5000 }, (_, index) => (index * 13).toString(16));
+  for (const [index, tail] of tails.entries()) {
+    const address = [
+      `2001:db8:0:7::${tail}`,
+      `2001:DB8:0:7:${tail}::`,
+      `2001:0db8:0000:0007:${tail}:ffff:0:1`,
+      `2001:db8::7:0:0:${tail}:1`,
+    ][index % 4]!;
+    one.add(clientAccount(address, [], nobody));
+    one.add(clientAccount("10.0.0.1", [`198.51.100.7, ${address}`], { hops: 1 }));
+    others.add(clientAccount(`2001:db8:0:${tail}::1`, [], nobody));
+  }
+  expect([...one]).toEqual(["2001:db8:0:7::/64"]);
+  expect(others.size).toBe(tails.length);
 });
 
 const addresses = 50_000;

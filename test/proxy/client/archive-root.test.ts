@@ -80,10 +80,11 @@ describe("the root of a copy", () => {
   });
 });
 
+const ordinary = crc32("00000000-0000-0000-0000-000000000001");
 /** Whether a page of 511 markets does not end with this one. */
 function endsNoPage(id: string): boolean {
   const cutter = new Cutter();
-  for (let index = 0; index < 31; index += 1) cutter.next(crc32("00000000-0000-0000-0000-000000000001"));
+  for (let index = 0; index < 31; index += 1) cutter.next(ordinary);
   return cutter.next(crc32(id)) === "none";
 }
 
