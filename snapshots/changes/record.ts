@@ -123,7 +123,7 @@ class SideWriter {
   }
 }
 
-/** Undefined when that is too much. */
+/** Records what differs between two snapshots of a store; undefined when that is too much. */
 export async function recordBetween(
   storage: Storage,
   objects: Writer,
@@ -168,6 +168,7 @@ export async function changeObjects(storage: Storage, ref: ObjectRef): Promise<s
   return [layout.changeRecord(ref.hash), ...[...before, ...after].map(({ hash }) => layout.changePart(hash))];
 }
 
+/** The most lines of a part. */
 export const partLines = cuts.pageMax;
 
 const [opening, closing] = [Buffer.from('{"op":"put","market":'), Buffer.from("}\n")];

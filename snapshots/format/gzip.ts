@@ -111,7 +111,10 @@ export const inflateOptions = (rawBytes: number, chunkBytes = rawBytes) => ({
   chunkSize: chunkBytes + minChunkBytes,
 });
 
-/** On Node's thread pool. Pieces that are not what they say may give other bytes, also more or fewer. */
+/**
+ * Inflates pieces at once, on Node's thread pool. Pieces that are not what they say may give other bytes, also more or
+ * fewer.
+ */
 export async function inflatePieces(pieces: readonly DeflatePiece[]): Promise<Buffer> {
   const rawBytes = pieces.reduce((sum, piece) => sum + piece.rawBytes, 0);
   const together = Buffer.concat(pieces.map(({ bytes }) => bytes));
@@ -169,7 +172,10 @@ export function joinGzip(pieces: readonly DeflatePiece[], header: Buffer = gzipH
   return Buffer.concat([header, ...parts, trailer(crc, rawBytes)]);
 }
 
-/** One gzip member, as parts that are not copied together. `head` and `tail` may have 65,535 bytes each. */
+/**
+ * One gzip member of the raw bytes `head`, the spliced pieces, and the raw bytes `tail`, as parts that are not copied
+ * together. Throws RangeError when `head` or `tail` is longer than 65,535 bytes.
+ */
 export function gzipAround(head: Buffer, { parts, rawBytes, crc }: Spliced, tail: Buffer): Buffer[] {
   const [opening, closing] = [storedPiece(head), storedPiece(tail, true)];
   const begun = combineCrc(opening.crc, crc, rawBytes);

@@ -115,6 +115,7 @@ export function treesOf<H>(sha256: HashOver<H>) {
 interface LogicalContent {
   feedVersion: string;
   counts: { markets: number; protocols: number };
+  /** Roots in hexadecimal. */
   archiveRoot: string;
   scoresRoot: string;
 }

@@ -21,6 +21,7 @@ export function tilePath({ level, index, width }: Tile): string {
   return `${level}/${above}${last}${width < tileWidth ? `.p/${width}` : ""}`;
 }
 
+/** Undefined for any other path. */
 export function tileAt(path: string): Tile | undefined {
   const [, level, index, width] =
     /^(entries|\d)\/((?:x\d{3}\/){0,4}\d{3})(?:\.p\/(\d{1,3}))?$/.exec(path) ?? [];
@@ -72,7 +73,8 @@ export function decodeEntries<Bytes extends Uint8Array>(bundle: Bytes): Bytes[] 
   return entries;
 }
 
-// No tile is trusted: proofs are checked against the signed head.
+// Builds proofs of a log's tree from the tiles of c2sp.org/tlog-tiles. No tile is trusted: proofs are checked against
+// the signed head.
 
 /** Halves are found by operations on 32 bits. */
 const maxEntries = 2 ** 31;

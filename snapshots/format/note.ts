@@ -95,6 +95,7 @@ export const maxSignatures = 64;
 const idBytes = 4;
 const timeBytes = 8;
 
+/** Takes a note apart and checks no signature. */
 export function parseNote(note: string): Note {
   if (bytesOf(note).length > maxNoteBytes) throw new NoteError(`it has more than ${maxNoteBytes} bytes`);
   if (/[^\P{Cc}\n\x7f-\x9f]|\p{Cs}/u.test(note))
@@ -181,6 +182,7 @@ export interface Policy {
   quorum: Witness | Group | undefined;
 }
 
+/** A policy without witnesses. */
 export function policyOf(keys: readonly VerifierKey[]): Policy {
   return { logs: keys.map((key) => ({ key, url: undefined })), witnesses: [], quorum: undefined };
 }

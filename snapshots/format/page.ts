@@ -50,6 +50,7 @@ export interface StoredPage {
   markets: number;
   /** SHA-256 of the stored bytes. */
   hash: string;
+  /** Stored bytes. */
   bytes: number;
   runs: Run[];
 }
@@ -116,6 +117,7 @@ export function joinRuns(
   return joinGzip([storedPiece(opening), ...between, storedPiece(closing, true)], header);
 }
 
+/** Takes markets newest first. */
 export async function compressPage(
   lines: readonly Buffer[],
   knownRun?: KnownRun,
@@ -126,6 +128,7 @@ export async function compressPage(
   return { page, stored };
 }
 
+/** Three uint32 for each run. */
 export const runTable = (runs: readonly Run[]): Uint32Array =>
   Uint32Array.from(runs.flatMap((run) => [run.compressedBytes, run.rawBytes, run.crc]));
 

@@ -17,6 +17,7 @@ export type Digest = Buffer;
 
 const digestOf = (bytes: Uint8Array): Digest => hash("sha256", bytes, "buffer");
 
+/** `hex` has 64 digits. */
 export const digestFrom = (hex: string): Digest => Buffer.from(hex, "hex");
 
 export const hexOf = (digest: Digest): string => digest.toString("hex");

@@ -65,12 +65,17 @@ function broken({ location }: Storage, cause: ObjectError): Fault {
   return new Fault("BROKEN_LOG", what, { cause });
 }
 
-/** How long a store keeps what was superseded, as `retention` has it. 0 turns a rule off. */
+/** How long a store keeps what was superseded. 0 turns a rule off; the current snapshot always stays. */
 export interface Retention {
+  /** Hours for which a snapshot stays after it was superseded. */
   keepHours: number;
+  /** How many of the newest commits keep their snapshots. */
   keepCommits: number;
+  /** Days before today whose last snapshots stay. */
   keepDaily?: number;
+  /** Months before this one whose last snapshots stay. */
   keepMonthly?: number;
+  /** Days for which a commit's change record stays. */
   keepChangesDays?: number;
 }
 

@@ -62,6 +62,7 @@ async function marketChanges(
   return { ...summaryOf(sides, found), details: count.details };
 }
 
+/** `near` may share parts with the manifest. */
 async function manifestOf(storage: Storage, commit: Commit, near?: Manifest): Promise<Manifest> {
   try {
     return await readManifest(storage, commit, near);

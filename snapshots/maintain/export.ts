@@ -61,7 +61,10 @@ export interface ExportReport {
   uploaded: Size;
 }
 
-/** `target` is a commit number, or the first 8 or more digits of a snapshot id; without it the newest is exported. */
+/**
+ * Exports the newest snapshot, or the one that `target` names: a commit number, or the first 8 or more digits of a
+ * snapshot id.
+ */
 export async function exportSnapshot(
   storage: Storage,
   target: string | undefined,

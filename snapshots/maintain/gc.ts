@@ -27,6 +27,7 @@ import { type Counting, countedLog, keepsChanges, masksOf, type Retention, rules
 
 export interface CollectOptions extends Retention, Counting {
   now: Date;
+  /** Reports what would be deleted, and deletes nothing. */
   dryRun: boolean;
   /** Site files of other versions than this are deleted; without a site, all of them stay. */
   site?: Site;
@@ -71,9 +72,10 @@ const runInPartsHours = 48;
 const recordHours = 24;
 
 /**
- * Deletes old objects that no retained commit reaches (snapshots/PUBLISHING.md, "Collection"). Publishers and rollbacks
- * may run at the same time: a record tells them which objects are about to be deleted. Then the store is surveyed
- * again, and only what is still unreachable and unchanged is deleted.
+ * Deletes old objects that no retained commit reaches (snapshots/PUBLISHING.md, "Collection").
+ * Publishers and rollbacks may run at the same time: a record tells them which objects are about to be deleted. Then
+ * the store is surveyed again, and only what is still unreachable and unchanged is deleted. The next collection
+ * continues an interrupted one.
  */
 export async function collectGarbage(storage: Storage, options: CollectOptions): Promise<CollectReport> {
   const survey = new Survey(storage, options);
@@ -170,7 +172,10 @@ class Survey {
     for (const key of keys) this.#reachable.set(key, (this.#reachable.get(key) ?? 0) | keptBy);
   }
 
-  /** Marks what has to stay. */
+  /**
+   * Lists all but holders, reads the commits, and lists the holders. Then marks what has to stay: what kept snapshots
+   * and open runs reach, what holders name that may not go yet, change records, exports, and files that may be of one.
+   */
   async run(prefixes: readonly string[]): Promise<SurveyResult> {
     const others = await this.#list(prefixes.filter((prefix) => !isHolder(prefix)));
     // Commits are read after the listing, so that an object that a commit has just brought back counts as reachable.
@@ -229,6 +234,7 @@ class Survey {
     return first;
   }
 
+  /** Bytes that only one rule keeps. */
   #bytesOf(listed: readonly ObjectInfo[]): RuleBytes {
     const { always: _, ...others } = rules;
     const bytesOf = (rule: number) =>

@@ -88,7 +88,7 @@ function between(
   return wanted < current ? [[wanted + 1, current]] : [];
 }
 
-/** Refuses a snapshot of which the store lacks an object, and protects the others from collections. */
+/** Throws ROLLBACK_REFUSED unless the store has every object of the snapshot. Protects these from collections. */
 async function requireComplete(storage: Storage, current: Commit, commit: Commit): Promise<void> {
   const gone = `the snapshot of commit ${commit.entry.commit} is incomplete: the store no longer has all its objects`;
   try {

@@ -20,7 +20,10 @@ export function inTime<T>(seconds: number, working: Promise<T>): Promise<T> {
   });
 }
 
-/** As `inTime`, or until `given` is aborted. The work gets a signal, and even if it ignores that, the wait ends. */
+/**
+ * Waits at most `seconds` for work, or until `given` is aborted. Either aborts the signal that the work got, and ends
+ * the wait even if the work ignores it. Throws DEADLINE, the reason of `given`, or the work's own error.
+ */
 export async function within<T>(
   seconds: number,
   work: (signal: AbortSignal) => Promise<T>,

@@ -97,6 +97,7 @@ export function unlessSync<T, Failure extends Error, Other = undefined>(
   }
 }
 
+/** Undefined when there is no such file or folder. */
 export function ifPresent<T>(work: Promise<T>): Promise<T | undefined> {
   return work.catch((error) => {
     if (hasCode(error, "ENOENT", "ENOTDIR")) return undefined;

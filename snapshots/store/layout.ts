@@ -203,6 +203,7 @@ export function hashIn(key: string): string {
   return /[0-9a-f]{64}/.exec(key)?.[0] ?? "";
 }
 
+/** Undefined where no commit has this key. */
 export function commitNumberIn(key: string): number | undefined {
   const name = layout.commit.has(key) ? layout.commit.nameIn(key) : "";
   return /^\d{10}$/.test(name) && Number(name) > 0 ? Number(name) : undefined;

@@ -79,6 +79,7 @@ export async function readManifest(storage: Storage, named: Named, near?: Manife
 }
 
 interface Reading {
+  /** A manifest at hand that may share parts with this one. */
   near?: Manifest | undefined;
   /** Called for each part that is lost or damaged; it may throw. */
   lost: (error: CorruptObjectError | MissingObjectError) => void;
@@ -137,6 +138,7 @@ function requireFeed(key: string, version: string): void {
   );
 }
 
+/** The part of a commit's entry that follows from its snapshot. */
 export type SnapshotEntry = Omit<CommitEntry, "commit" | "publishedAt" | "withdrawn">;
 
 export function snapshotEntryOf(
@@ -186,6 +188,7 @@ export const scoreText = (scores: ScoreRefs): string =>
     .map((line) => `${line}\n`)
     .join("");
 
+/** Throws CorruptObjectError unless these are the lines of a snapshot, each in its place. */
 export function readScoreText(key: string, bytes: Buffer): ScoreRefs {
   const text = bytes.toString();
   const list = { hash: /^scores ([0-9a-f]{64})\n/.exec(text)?.[1] ?? "" };

@@ -34,7 +34,10 @@ export function requireSize(key: string, bytes: number): void {
 /** Takes 0.1 ms. */
 const hashedPerStep = 128 * 1024;
 
-/** Checks hash and size. `turn` resolves when this object may be hashed, since many can arrive at once. */
+/**
+ * Checks the hash, and the size where it is told. `turn` resolves when this object may be hashed, since many can arrive
+ * at once; a step takes 0.1 ms.
+ */
 export async function readObject(
   storage: Storage,
   key: string,
@@ -51,6 +54,7 @@ export async function readObject(
   return bytes;
 }
 
+/** Reads an object and checks it against the reference. */
 export type ReadObject = (key: string, ref: NamedObject) => Promise<Buffer>;
 
 export const objectsIn =

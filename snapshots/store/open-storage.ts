@@ -59,7 +59,10 @@ export async function storeExists(storage: Storage, prefixes: readonly string[] 
   return false;
 }
 
-/** `keysFirst` looks under keys/ first, for callers whose credentials may read nothing else. */
+/**
+ * Throws StorageError when there is no store: the address is mistyped, or nothing was published yet. `wayOut` is added
+ * to the message. `keysFirst` looks under keys/ first, for callers whose credentials may read nothing else.
+ */
 export async function requireStore(storage: Storage, { wayOut = "", keysFirst = false } = {}): Promise<void> {
   if (!(await storeExists(storage, keysFirst ? signs.toReversed() : signs)))
     throw new StorageError(noStoreAt(storage) + wayOut);

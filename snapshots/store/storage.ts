@@ -27,6 +27,7 @@ export interface GetOptions {
  * throws StorageError when the store fails.
  */
 export interface Storage {
+  /** An address for messages. */
   readonly location: string;
   /**
    * Undefined when there is no such object. Throws CorruptObjectError beyond `maxBytes`, or when a range does not lie

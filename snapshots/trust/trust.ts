@@ -85,6 +85,7 @@ export class Trust {
   }
 }
 
+/** What a policy makes of a checkpoint that one of its logs signed. */
 export interface Judged {
   /** Why the cosignatures are not enough; undefined when they are. */
   lacking: string | undefined;
@@ -92,7 +93,10 @@ export interface Judged {
   note: string;
 }
 
-/** Throws NoteError when no log of the policy signed the note, or a known key's signature is wrong. */
+/**
+ * Checks who signed a checkpoint. Throws NoteError when it is malformed, no log did, or a known key's signature is
+ * wrong.
+ */
 export function judgeNote(policy: Policy, note: string): Judged {
   const { logs, witnesses } = policy;
   const keys = [...logs, ...witnesses].map(({ key }) => key);

@@ -46,6 +46,7 @@ export class Witnesses {
   }
 }
 
+/** A signed checkpoint to be cosigned. */
 export interface Submission {
   /** With no more than the log's own signatures: witnesses bound what they read. */
   note: string;
@@ -56,6 +57,7 @@ export interface Submission {
   consistency(from: number): Promise<readonly Buffer[]>;
 }
 
+/** The submission of a checkpoint of the log whose tiles a store has. */
 export function submissionOf(storage: Storage, note: string, { size }: TreeHead): Submission {
   return { note, size, consistency: (from) => consistencyFromTiles(tilesIn(storage), from, size) };
 }
@@ -69,6 +71,7 @@ export type Answer = { witness: Witness } & (
 const maxAnswerBytes = 64 * 1024;
 const maxProof = 63;
 
+/** A witness did not do what it was asked for. */
 class Refusal extends Error {
   readonly more: { size?: number; otherTree?: true };
 

@@ -22,6 +22,7 @@ export interface CheckedLog {
   length: number;
   /** Commits without fault, by number, oldest first. */
   commits: ReadonlyMap<number, Commit>;
+  /** Commits whose snapshots a collection deleted. */
   collected: number;
   /** The newest trusted commit. Undefined when it is faulty. */
   newest: CheckedCommit | undefined;
@@ -29,7 +30,9 @@ export interface CheckedLog {
   last: number;
 }
 
-/** No commit from number `begins` on may be missing. Checks every snapshot that was not collected. */
+/**
+ * Checks the commit log from number `begins` on, and every snapshot that was not collected. No commit may be missing.
+ */
 export async function checkLog(
   check: StoreCheck,
   snapshots: SnapshotCheck,
@@ -181,7 +184,10 @@ async function checkTrees(
   );
 }
 
-/** With `trust` the newest must satisfy the policy, and those of single sizes must be signed by the log. */
+/**
+ * Throws CorruptObjectError when a checkpoint is malformed or, with `trust`, does not count: the newest must satisfy
+ * the policy, and those of single sizes must be signed by the log.
+ */
 function checkpointIn(key: string, bytes: Buffer, trust: Trust | undefined): TreeHead {
   const note = bytes.toString();
   const parsed = () => parseCheckpoint(note);

@@ -12,7 +12,10 @@ import type { Trust } from "../trust/trust.ts";
 import type { CheckedCommit, CheckedLog } from "./log-check.ts";
 import { publishAgain, type StoreCheck } from "./store-check.ts";
 
-/** `published` has the hashes of all that the stable names ever held. */
+/**
+ * Checks that the stable names hold what the newest manifest says. `published` has the hashes of all that they ever
+ * held.
+ */
 export async function checkPublicNames(
   check: StoreCheck,
   { commit: { entry }, manifest }: CheckedCommit,
@@ -87,7 +90,10 @@ async function checkFiles(
   );
 }
 
-/** Checks every byte of the exports' files too. Without their signatures `trust` accepts no records. */
+/**
+ * Checks the records of all exports and exported changes, and every byte of their files. `log` has commits by number,
+ * and the number of the last. Records must have a signature that `trust` accepts.
+ */
 export async function checkExports(
   check: StoreCheck,
   log: Pick<CheckedLog, "commits" | "last">,

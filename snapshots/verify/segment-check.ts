@@ -118,7 +118,10 @@ function canJudge(check: StoreCheck, key: string, header: Uint8Array): boolean {
   return false;
 }
 
-/** Columns that this version does not know are not checked. */
+/**
+ * Compares the index and its header with one made from the pages. Columns that this version does not know are not
+ * checked.
+ */
 function checkIndex(
   check: StoreCheck,
   key: string,
@@ -144,6 +147,7 @@ function checkIndex(
   check.unchecked.push({ key, reason: "it has columns that this version does not know" });
 }
 
+/** Returns the version of Unicode that the words were made with. */
 function checkQuestions(
   check: StoreCheck,
   segment: string,

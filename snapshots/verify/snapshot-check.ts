@@ -69,6 +69,7 @@ export class SnapshotCheck {
     return this.#published;
   }
 
+  /** Checks the snapshot of a commit. Undefined when its manifest cannot be read. */
   async manifestOf(commit: Commit): Promise<Manifest | undefined> {
     const { hash } = commit.manifest;
     if (!this.#manifests.has(hash)) this.#manifests.set(hash, await this.#manifest(commit));
@@ -268,7 +269,10 @@ async function* marketsOf(read: ReadObject, parts: ChangeRecord["before"]) {
   for await (const part of changeParts(read, parts)) yield* part.checked().reverse();
 }
 
-/** Throws CorruptObjectError only for the manifest. */
+/**
+ * Checks the score records of a snapshot, and that the list, histories, dimensions and manifest agree with them. Throws
+ * CorruptObjectError only for the manifest.
+ */
 async function checkScores(
   check: StoreCheck,
   manifestKey: string,

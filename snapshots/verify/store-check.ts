@@ -156,6 +156,7 @@ export class StoreCheck {
     return this.attempt(async () => judge(await this.read(key, ref)));
   }
 
+  /** The object must be there, and `parse` must accept it. */
   attemptRecord<T>(key: string, parse: (bytes: Buffer) => T, remedy?: string): Promise<T | undefined> {
     return this.attempt(async () => {
       const bytes = await this.storage.get(key);

@@ -26,6 +26,7 @@ import { largeOnesAlone, publishAgain, type Remark, StoreCheck } from "./store-c
 
 export interface VerifyReport {
   commits: number;
+  /** Commits whose snapshots a collection deleted. */
   collected: number;
   markets: number;
   objects: number;
@@ -45,10 +46,13 @@ export interface VerifyReport {
 export interface VerifyOptions {
   /** False skips the key records, which publishers may not read. */
   keys?: boolean;
+  /** Without it, site files are skipped. */
   site?: Site;
   /** Signatures that must be there. What checkpoints say is checked in any case. */
   trust?: Trust | undefined;
+  /** Who remembers the log. */
   signing?: Signing;
+  /** The number of the commit with which the log begins. */
   begins?: number;
   /** What the commits up to this number have is passed over: an earlier check has read it. */
   since?: number;

@@ -18,6 +18,7 @@ import { type CheckpointFile, type StoredCheckpoint, storedCheckpoint } from "./
 
 /** How a run signs, and on whose commits it builds: on any, unless there is a key. */
 export interface Signing extends SigningKeys {
+  /** Whom the run asks to cosign its checkpoints. */
   witnesses?: Witnesses | undefined;
   /** The newest checkpoint that this publisher signed, outside the store. */
   memory?: CheckpointFile | undefined;
@@ -111,6 +112,7 @@ async function askSeen(
   });
 }
 
+/** What is to be believed of a log. */
 export interface Belief {
   /** The tree of the log up to its newest commit, where something that is known names a head. */
   tree?: LogTree | undefined;
@@ -180,6 +182,7 @@ function contradiction(
 
 /** The log on which a run builds, as the run met it when it began. */
 export interface RunLog extends Memory, Belief {
+  /** The newest commit; undefined in an empty store. */
   newest: Commit | undefined;
   /** The store, of which the public tree is listed once. */
   storage: Storage;
@@ -239,7 +242,10 @@ export function requireKey({ location }: Storage, newest: Commit | undefined, si
   );
 }
 
-/** A signature vouches for all commits before it too: a run that built on any commit would sign a thief's. */
+/**
+ * Throws UNTRUSTED_PREDECESSOR unless a trusted key signed the commit. A signature vouches for all commits before
+ * it too, so a run that built on whatever it finds would sign what a thief has put there.
+ */
 export function requireTrusted(location: string, commit: Commit, signing: Signing): void {
   const { commit: number } = commit.entry;
   if (signing.over === number) return;
@@ -247,7 +253,10 @@ export function requireTrusted(location: string, commit: Commit, signing: Signin
   if (refusal) throw refuseUntrusted(location, refusal, `tell publish or rollback: --sign-over ${number}`);
 }
 
-/** `ours` is the advice in case a publisher of the operator's own made that commit. */
+/**
+ * The error of a run that cannot read the newest commit, or does not believe it. It says what to do; `ours` is the
+ * advice in case a publisher of the operator's own made that commit.
+ */
 export function refuseUntrusted(
   location: string,
   refusal: UntrustedError | ObjectError,
@@ -266,6 +275,7 @@ export function lacksSignature(commit: Commit, { key }: Signing): boolean {
   return key !== undefined && new Trust([key]).refusalOfCommit(commit) !== undefined;
 }
 
+/** What signs a new commit; nothing when there is no key. */
 export function signerOf({ key }: Signing): SignCommit {
   return (commit) => (key ? { note: signEntry(key, commit) } : {});
 }

@@ -83,6 +83,7 @@ async function readCheckpoint(
   return { ...none, refused: new UntrustedError(key, found.lacking), lacking: found.size };
 }
 
+/** This size and those below, from the largest down, to `least`. */
 function downFrom(size: number, least: number): number[] {
   const length = Math.min(maxLooked, size - Math.max(least, 1) + 1);
   return Array.from({ length }, (_, place) => size - place);
@@ -147,15 +148,20 @@ export class CheckpointFile {
     this.#newest = newest;
   }
 
+  /** Throws CHECKPOINT_FILE when the file is there, but is no checkpoint or cannot be read. */
   static async open(path: string): Promise<CheckpointFile> {
     return new CheckpointFile(path, await readNewest(path));
   }
 
+  /** Undefined before the first. */
   get newest(): NotedCheckpoint | undefined {
     return this.#newest;
   }
 
-  /** Keeps a checkpoint that is newer than the one in the file, which several processes may share. */
+  /**
+   * Keeps a checkpoint that is newer than the one in the file; several processes may share it. Throws
+   * CHECKPOINT_FILE, and tries again with the next call.
+   */
   async keep(note: string): Promise<void> {
     const stated = { ...parseCheckpoint(note), note };
     if (stated.size <= (this.#newest?.size ?? 0)) return;

@@ -162,7 +162,11 @@ export class ForkedLogError extends CorruptObjectError {
 
 const describeTree = ({ size, head }: TreeHead) => `${size} entries with root ${head.toString("hex")}`;
 
-/** Throws ForkedLogError for a checkpoint of another log than was taken up before, and keeps both beside `file`. */
+/**
+ * Throws ForkedLogError when a checkpoint is of another log than the one that was taken up before, and keeps both
+ * beside `file`; CorruptObjectError when that cannot be told, because the newer one or its tiles are gone; StorageError
+ * or CHECKPOINT_FILE.
+ */
 async function requireContinued(
   storage: Storage,
   before: NotedCheckpoint,

@@ -122,6 +122,7 @@ export async function readTrustedKeys(path: string): Promise<VerifierKey[]> {
   throw keyFileError(`${path} holds no key; a line of it is the content of a .pub file`);
 }
 
+/** What a publisher signs with. */
 export interface SigningKeys {
   key?: SigningKey | undefined;
   /** A key of ML-DSA-44 of the same name, which cosigns checkpoints. */
@@ -211,7 +212,10 @@ export async function readPolicy(path: string): Promise<Policy> {
   return parsePolicy(bytes, path);
 }
 
-/** By the file of a policy or that of public keys; undefined where neither is named. */
+/**
+ * Whose checkpoints a reader believes, by the file of a policy or that of public keys; undefined where neither is
+ * named. Throws KEY_FILE, also when both are.
+ */
 export async function believedPolicy({
   policy: file,
   keys,

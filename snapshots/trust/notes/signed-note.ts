@@ -20,6 +20,7 @@ import { type Signature, seal } from "../../store/objects.ts";
 import type { Storage } from "../../store/storage.ts";
 import { publicKeyOf, type SigningKey, type SigningKeys } from "./note-keys.ts";
 
+/** A note of which at least one signature was checked. */
 interface OpenedNote {
   text: string;
   signers: VerifierKey[];
@@ -40,13 +41,19 @@ export function signNote(text: string, key: SigningKey): string {
   return `${text}\n${signatureLine(key, text)}\n`;
 }
 
-/** Without a line feed. `time` is that of a cosignature, in seconds since 1970. */
+/**
+ * The line of one key's signature of a text, without a line feed. `time` is that of a cosignature, in seconds since
+ * 1970.
+ */
 export function signatureLine(key: SigningKey, text: string, time?: number): string {
   const signature = signatureOf(key, text, time);
   return `— ${key.name} ${Buffer.concat([Buffer.from(key.id, "hex"), signature]).toString("base64")}`;
 }
 
-/** Ignores signatures of other keys. Throws NoteError when one of these is wrong, or there is none. */
+/**
+ * Checks the signatures of the keys given, and ignores those of others. Throws NoteError when the note is malformed,
+ * when one of these keys' signatures is wrong, or when there is none.
+ */
 export function openNote(note: string, keys: readonly VerifierKey[]): OpenedNote {
   const { text, signatures } = parseNote(note);
   const signers: VerifierKey[] = [];
@@ -151,10 +158,12 @@ export function parseCheckpoint(note: string): Checkpoint {
 
 // The notes that records of a store carry. Their second line is no number, so that nobody takes one for a checkpoint.
 
+/** The text of the note about a commit's own entry of the public log. */
 export function entryText(origin: string, commit: Commit): string {
   return `${origin}\nentry ${commit.entry.commit}\n${leafHash(entryOf(commit)).toString("base64")}\n`;
 }
 
+/** A note about a commit's own entry, signed. The origin is the key's name. */
 export function signEntry(key: SigningKey, commit: Commit): string {
   return signNote(entryText(key.name, commit), key);
 }
@@ -172,6 +181,7 @@ export function recordText(origin: string, subject: string, digest: string): str
   return `${origin}\n${subject}\n${Buffer.from(digest, "hex").toString("base64")}\n`;
 }
 
+/** What signs such a record; nothing when there is no key. */
 export function signRecord(key: SigningKey | undefined, subject: string): (digest: string) => Signature {
   return (digest) => (key ? { note: signNote(recordText(key.name, subject, digest), key) } : {});
 }
