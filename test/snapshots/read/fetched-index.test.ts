@@ -17,8 +17,8 @@ import type { Objects } from "../../helpers/store/tamper.ts";
 
 const atOnce = async () => {};
 
-/** Markets of two segments, and their index. */
 const [segmentEnd] = segmentEnds().take(1);
+/** Markets of two segments. */
 const markets = recordsOf(0, 200).map((market, n) => (n === 90 ? { ...market, id: segmentEnd! } : market));
 let parts: IndexParts[];
 beforeAll(async () => {

@@ -97,6 +97,15 @@ test("a commit is there though nothing was loaded, and none where the log ends",
   await expect(broken.catalog.log.commit(1)).rejects.toMatchObject({ code: "DAMAGED_LOG" });
 });
 
+/** Reads all but the time of the run: a start asks once for the newest commit, and once for that. */
+function withoutRun(get: Storage["get"]): Storage["get"] {
+  let asked = 0;
+  return async (key) => {
+    if (key === layout.checked && ++asked > 1) throw new StorageError(key);
+    return get(key);
+  };
+}
+
 /** The record of a run. */
 const record = (commit: number, checkedAt: string) => seal({ checkedAt, commit, outcome: "unchanged" });
 
@@ -156,16 +165,11 @@ describe("what is newest in the store", () => {
   });
 
   test("fails for its own reason where the record of the run cannot be read either", async () => {
-    let asked = 0;
-    const get: Storage["get"] = async (key) => {
-      // A start asks once for the newest commit, and once for the time of the run.
-      if (key === layout.checked && ++asked > 1) throw new StorageError(key);
-      if (key.startsWith(layout.manifest.prefix)) {
-        await new Promise(setImmediate);
-        throw new StorageError("no manifest");
-      }
-      return published.get(key);
-    };
+    const get = withoutRun(async (key) => {
+      if (!key.startsWith(layout.manifest.prefix)) return published.get(key);
+      await new Promise(setImmediate);
+      throw new StorageError("no manifest");
+    });
     await expect(catalogOver({ get }).catalog.refresh()).rejects.toThrow("no manifest");
   });
 });
@@ -190,12 +194,7 @@ describe("when a run succeeded last", () => {
   });
 
   test("is when the snapshot was published where nothing else is known", async () => {
-    let asked = 0;
-    const get: Storage["get"] = async (key) => {
-      if (key === layout.checked && ++asked > 1) throw new StorageError("no");
-      return published.get(key);
-    };
-    const { catalog } = catalogOver({ get });
+    const { catalog } = catalogOver({ get: withoutRun(async (key) => published.get(key)) });
     await expect(catalog.refresh()).rejects.toThrow(StorageError);
     expect(statusOf(catalog, { staleAfterSeconds: 1 }).checkedAt).toBe(iso(6));
   });
