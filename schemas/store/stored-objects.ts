@@ -305,8 +305,7 @@ const NamedFile = ObjectRef.extend({ name: z.string() });
 /**
  * `runs/<run>/plan.json`: how a publish run is divided, and what all its parts must have in common: versions, the
  * commit that it builds on, and the files of the sources. `oldest` and `newest` are the times of a file's markets; null
- * where it has none. The first of a part's `keys` is the key of its first market, and is left out for the first part;
- * the others divide the part for its sort. A part without markets has no keys.
+ * where it has none. `from` is the key of a part's first market; null for the first part, and for one without markets.
  */
 export const PartsPlan = z.object({
   formatVersion: FormatVersion,
@@ -320,7 +319,7 @@ export const PartsPlan = z.object({
   ),
   scoreFiles: z.array(NamedFile),
   parts: z
-    .array(z.object({ markets: Count, keys: z.array(Key) }))
+    .array(z.object({ markets: Count, from: Key.nullable() }))
     .min(1)
     .max(maxParts),
   ...sealed,

@@ -98,11 +98,9 @@ async function writeRange(
   const range = rangeOf(plan, part);
   const others = { rowDigests: plan.rowDigests, files: filesBeside(range, plan.files) };
   const sources = await options.sources(others, pinnedBy(plan));
-  let sort: ExternalSort | undefined;
+  const sort = new ExternalSort(temporaryDirectory);
   try {
     requireSameRows(run, plan, sources.rowDigests);
-    const cutPoints = plan.parts[part - 1]!.keys.slice(part === 1 ? 0 : 1);
-    sort = await ExternalSort.create(temporaryDirectory, cutPoints);
     const reading = {
       previous,
       range,
@@ -123,7 +121,7 @@ async function writeRange(
     await objects.writeHeld();
     return { ...archive, objects: [...objects.objects] };
   } finally {
-    await Promise.allSettled([sort?.close(), sources.close()]);
+    await Promise.allSettled([sort.close(), sources.close()]);
   }
 }
 

@@ -64,7 +64,6 @@ export function sourcesOf(rows: readonly HistoricalMarket[], bri: number): Sourc
     marketCount: rows.length,
     warnings: [],
     rowDigests: "test",
-    cutPoints: async () => [],
     async *keys() {
       yield inArchiveOrder(rows)
         .toReversed()

@@ -243,7 +243,7 @@ describe("a plan", () => {
     },
   };
 
-  test("tells where parts and the buckets of their sorts begin, and of what time each file's markets are", async () => {
+  test("tells where parts begin, and of what time each file's markets are", async () => {
     const told: number[] = [];
     const storage = memoryStorage(new Map());
     const progress = (_: string, done: number) => told.push(done);
@@ -253,8 +253,8 @@ describe("a plan", () => {
       2,
     );
     expect(parts).toEqual([
-      { markets: begun, keys: [keys[16_384]] },
-      { markets: count - begun, keys: [keys[begun], keys[begun + 16_384]] },
+      { markets: begun, from: null },
+      { markets: count - begun, from: keys[begun] },
     ]);
     expect(files.map(({ rows, oldest, newest }) => [rows, oldest, newest])).toEqual([
       [20_000, 0, 19],

@@ -1,0 +1,34 @@
+import { readdir } from "node:fs/promises";
+import { expect, test } from "vitest";
+import { compareKeys } from "../../../snapshots/format/market-line.ts";
+import { ExternalSort } from "../../../snapshots/publish/external-sort.ts";
+import type { RenderedMarket } from "../../../snapshots/sources/sources.ts";
+import { testFolder } from "../../helpers/store/test-folder.ts";
+
+const folder = testFolder();
+
+/** In no order; several share a time. */
+const marketsOf = (count: number, bytes: number) =>
+  Array.from({ length: count }, (_, place): RenderedMarket => {
+    const number = (place * 7919) % count;
+    const id = `${String(number).padStart(8, "0")}-0000-4000-8000-000000000000`;
+    const line = Buffer.from(`{"id":"${id}","question":"${"é".repeat(bytes / 2)}"}`);
+    const values = { outcome: `outcome ${number}` } as RenderedMarket["values"];
+    return { id, resolvedAt: number >> 2, digest: BigInt(number), file: number, line, values };
+  });
+
+test.each([
+  { name: "none", count: 0, bytes: 0 },
+  { name: "a few, which memory holds", count: 100, bytes: 1000 },
+  { name: "as many as make several runs", count: 12_000, bytes: 4000 },
+  { name: "a few that are each larger than a block", count: 40, bytes: 1_000_000 },
+])("sorts markets by time and id, and leaves no file: $name", async ({ count, bytes }) => {
+  const markets = marketsOf(count, bytes);
+  const sort = new ExternalSort(folder);
+  for (let first = 0; first < count; first += 256) sort.add(markets.slice(first, first + 256));
+  const sorted = [...sort.sorted()];
+  expect(sorted.map(({ id }) => id)).toEqual(markets.toSorted(compareKeys).map(({ id }) => id));
+  expect(sorted.slice(0, 20)).toEqual(markets.toSorted(compareKeys).slice(0, 20));
+  expect(await readdir(folder)).toEqual([]);
+  await sort.close();
+});
