@@ -173,33 +173,26 @@ const checks: Readonly<Record<string, (patient: Patient) => Promise<string | und
     const { SITE_URL, PUBLIC_ORIGIN, API_URL } = patient.shell.env;
     const named = patient.storage && (await publishedNames(patient.storage));
     const site = SITE_URL && SITE_URL !== "none" ? siteAddressAt(SITE_URL) : named?.site;
-    const asked: [name: string, address: string, fault: (address: string) => Promise<string | undefined>][] =
-      [];
-    if (site) asked.push(["SITE_URL", site, siteFaultAt]);
-    if (PUBLIC_ORIGIN)
-      asked.push([
-        "PUBLIC_ORIGIN",
-        siteAddressAt(PUBLIC_ORIGIN),
-        (at) => siteFaultAt(`${at}${layout.publicTree}`),
-      ]);
-    if (API_URL && API_URL !== "none")
-      asked.push([
-        "API_URL",
-        `${apiPlaceAt(API_URL)}/status`,
-        async (at) => {
-          const fault = await faultAt(at, /"snapshotId"/);
-          return fault && `${at} ${fault}`;
-        },
-      ]);
-    // `localhost` is another machine for everyone who asks, such as a container.
-    const elsewhere = asked.filter(([, address]) => new URL(address).hostname !== "localhost");
+    const origin = PUBLIC_ORIGIN && siteAddressAt(PUBLIC_ORIGIN);
+    const api = API_URL && API_URL !== "none" && `${apiPlaceAt(API_URL)}/status`;
+    const found: string[] = [];
     const faults: string[] = [];
-    for (const [name, address, faultOf] of elsewhere) {
-      const fault = await faultOf(address);
-      if (fault) faults.push(`${name}: ${fault}`);
-    }
+    const look = async (name: string, address: string, fault: () => Promise<string | undefined>) => {
+      // `localhost` is another machine for everyone who asks, such as a container.
+      if (new URL(address).hostname === "localhost") return;
+      found.push(address);
+      const said = await fault();
+      if (said) faults.push(`${name}: ${said}`);
+    };
+    if (site) await look("SITE_URL", site, () => siteFaultAt(site));
+    if (origin) await look("PUBLIC_ORIGIN", origin, () => siteFaultAt(`${origin}${layout.publicTree}`));
+    if (api)
+      await look("API_URL", api, async () => {
+        const fault = await faultAt(api, /"snapshotId"/);
+        return fault && `${api} ${fault}`;
+      });
     if (faults.length > 0) throw new Error(faults.join("\n"));
-    return elsewhere.length > 0 ? `found ${elsewhere.map(([, address]) => address).join(", ")}` : undefined;
+    return found.length > 0 ? `found ${found.join(", ")}` : undefined;
   },
 
   async quota(patient) {

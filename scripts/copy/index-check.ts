@@ -24,6 +24,7 @@ import { wordsOf } from "../../snapshots/index/word-table.ts";
 import { CorruptObjectError, messageOf, unless } from "../../snapshots/store/errors.ts";
 import { indexRootOf } from "../../snapshots/store/manifest.ts";
 import { referTo } from "../../snapshots/store/objects.ts";
+import { readAll } from "../../snapshots/store/storage.ts";
 import { outliners } from "../../snapshots/verify/market-pattern.ts";
 import { counted, type Progress } from "../cli.ts";
 import { type CopyTree, fileOf } from "./lines.ts";
@@ -178,7 +179,7 @@ async function compared(
   // What fails here is the fault of this disk, and not of what was published.
   const own = await readSegment(parts, file, place);
   try {
-    const header = await parts.published.header(told.header);
+    const header = await parts.published.part(told.header, maxHeaderBytes);
     if (told.ids !== own.ids) differing.push("ids");
     const { words, wordsUnchecked } = await wordsFor(parts.published, name, header, own.questions);
     const found = judgeHeader(name, header, { ...own, words }, parts.entry.feedVersion);
@@ -206,7 +207,7 @@ async function wordsFor(
   const told = openHeader(name, header).member("words").value as WordsRef;
   const words = wordsRefOf(questions, String(told.unicode));
   if (words.unicode === unicodeVersion || words.hash === told.hash) return { words, wordsUnchecked: false };
-  const stored = await published.words(told.hash).catch((error: unknown) => {
+  const stored = await published.part(told.hash, maxObjectBytes).catch((error: unknown) => {
     throw new ApiError("UNREACHABLE", `The words of ${name} cannot be fetched: ${messageOf(error)}`);
   });
   const found = await unless(CorruptObjectError, async () =>
@@ -257,17 +258,8 @@ export class PublishedIndex {
     return MarketIndex.parse(JSON.parse(String(text))).segments;
   }
 
-  /** Rejects when other bytes than those of the hash come. */
-  header(hash: string): Promise<Buffer> {
-    return this.#part(hash, maxHeaderBytes);
-  }
-
-  /** Rejects as header does. */
-  words(hash: string): Promise<Buffer> {
-    return this.#part(hash, maxObjectBytes);
-  }
-
-  async #part(hash: string, maxBytes: number): Promise<Buffer> {
+  /** A header or words. Rejects when other bytes than those of the hash come. */
+  async part(hash: string, maxBytes: number): Promise<Buffer> {
     const part = await this.#get(`/${hash}`, maxBytes);
     if (sha256(part) !== hash) throw new Error("what came is not the part that was asked for");
     return part;
@@ -278,14 +270,10 @@ export class PublishedIndex {
       headers: { "x-api-key": this.#key },
       signal: AbortSignal.timeout(deadline),
     });
-    const parts: Uint8Array[] = [];
-    let bytes = 0;
-    for await (const part of answer.body ?? []) {
-      parts.push(part);
-      bytes += part.length;
-      if (bytes > maxBytes) throw new Error(`more than ${maxBytes} bytes came`);
-    }
+    const body = await readAll((answer.body ?? []) as AsyncIterable<Uint8Array>, maxBytes, () => {
+      throw new Error(`more than ${maxBytes} bytes came`);
+    });
     if (!answer.ok) throw new Error(`it answered with status ${answer.status}`);
-    return Buffer.concat(parts);
+    return body;
   }
 }
