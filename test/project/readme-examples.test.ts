@@ -1,6 +1,8 @@
 import { execFile } from "node:child_process";
 import { mkdir, readdir, readFile, symlink, writeFile } from "node:fs/promises";
+import { createServer } from "node:http";
 import { delimiter, join } from "node:path";
+import { text } from "node:stream/consumers";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { readConfig } from "../../proxy/config.ts";
@@ -15,12 +17,12 @@ import { takenUp } from "../helpers/http/live-feed.ts";
 import { wantsRows } from "../helpers/http/ndjson.ts";
 import { startTestProxy, type TestProxy } from "../helpers/http/proxy.ts";
 import { type Answer, bearer } from "../helpers/http/proxy-client.ts";
-import { runCommand } from "../helpers/publish/commands.ts";
+import { type programs as commands, type Ended, runCommand } from "../helpers/publish/commands.ts";
 import { loadSample, publishCounted, writeTables } from "../helpers/publish/editable-sources.ts";
 import { type Block, blocksIn, guide, guides } from "../helpers/publish/guides.ts";
 import { findClients } from "../helpers/servers/clients.ts";
 import { findDuckDbHome } from "../helpers/servers/duckdb-home.ts";
-import { findProgram, nodeOptions } from "../helpers/servers/programs.ts";
+import { findProgram, listenLocally } from "../helpers/servers/programs.ts";
 import { testFolder } from "../helpers/store/test-folder.ts";
 
 // Every block of the guides is run here as it stands there, or named with what covers it.
@@ -81,16 +83,26 @@ describe.skipIf(programs.includes(undefined))("blocks of the guides", () => {
   let key: string;
   let newest: string;
   let commit: number;
+  /** Where commands are asked for that `npm run` names. */
+  let runner: string;
 
   beforeAll(async () => {
     proxy = await startTestProxy({ empty: true, cacheBytes: 64 * 1024 * 1024 });
     key = await proxy.issue();
+    const server = createServer(async (request, response) => {
+      const { code, stdout, stderr } = await runCommandOf(await text(request));
+      // A program writes it to where users read it.
+      process.stderr.write(code === 0 ? "" : stderr);
+      response.writeHead(code === 0 ? 200 : 500).end(stdout);
+    });
+    runner = `http://127.0.0.1:${await listenLocally(server)}/`;
     await withDuckDb(folder, async (sql) => {
       await loadSample(sql, folder, { markets: 600 });
       await publish(await writeTables(sql, join(folder, "sources")));
     });
     for (const name of ["lines", "copy", "client", "export", "index", "types"])
       await mkdir(join(folder, name));
+    return () => void server.close();
   });
   afterAll(() => proxy?.stop());
 
@@ -117,9 +129,23 @@ describe.skipIf(programs.includes(undefined))("blocks of the guides", () => {
     return stdout;
   }
   const bash = (text: string, where?: string) => prints("bash", ["-c", text], where);
-  // As npm runs scripts, without the time that npm takes.
-  const inProject = `cd ${root} && INIT_CWD=$here node ${nodeOptions.join(" ")}`;
-  const npm = `npm() { local here=$PWD name=$2; shift 3; (${inProject} scripts/$name.ts "$@"); }`;
+  /**
+   * Runs a text as a user would, whose `npm run` runs the command in this process: one of its own would take most of
+   * its time to load. Names, folder, words and variables go over loopback, each with a zero byte behind it.
+   */
+  const npm = (text: string, where?: string) =>
+    bash(
+      `set -e
+npm() { local name=$2; shift 3; { printf '%s\\0' "$name" "$PWD" $# "$@"; env -0; } | curl -sS --fail --data-binary @- "${runner}"; }
+${text}`,
+      where,
+    );
+  async function runCommandOf(body: string): Promise<Ended> {
+    const [name, from = "", count, ...rest] = body.split("\0");
+    const variables = rest.slice(Number(count), -1).map((line) => /^([^=]*)=(.*)$/s.exec(line)!.slice(1));
+    const env = Object.fromEntries(variables);
+    return runCommand(name as keyof typeof commands, rest.slice(0, Number(count)), { from, env });
+  }
 
   const archive = "/api/v1/markets/historical";
   const ask = (query: Query, headers = {}): Promise<Answer> =>
@@ -462,7 +488,7 @@ describe.skipIf(programs.includes(undefined))("blocks of the guides", () => {
     // Beside what npm start serves, in a checkout that stays clean.
     expect(readConfig({ SNAPSHOT_STORE: "store" }).port).not.toBe(8081);
     for (const name of ["/sources/", "/store/"]) expect(linesOf(guide(".gitignore"))).toContain(name);
-    const printed = await bash(`set -e; ${npm}\n${text.replace(served, "printenv SNAPSHOT_STORE\n")}`, "own");
+    const printed = await npm(text.replace(served, "printenv SNAPSHOT_STORE\n"), "own");
     expect(printed).toMatch(/^Published commit 1, [\s\S]*\nstore\n$/);
     const own = await startTestProxy({ empty: true, snapshotStore: join(folder, "own/store") });
     const [issued = ""] = /prs_live_\w+/.exec(printed) ?? [];
@@ -473,7 +499,7 @@ describe.skipIf(programs.includes(undefined))("blocks of the guides", () => {
 
   test("keys of callers: issued, rotated and revoked", async () => {
     const lines = linesOf(block("sh", "npm run keys -- issue --plan aegis --owner"));
-    const call = (line: string) => bash(`${npm}; STORE=store\n${line}`, "own");
+    const call = (line: string) => npm(`STORE=store\n${line}`, "own");
     const listed = async () => JSON.parse(await call("npm run keys -- list --store store --json"));
     const [issue = "", ...others] = lines;
     expect(await call(issue)).toMatch(/^prs_live_\w+\n$/);
@@ -489,7 +515,7 @@ describe.skipIf(programs.includes(undefined))("blocks of the guides", () => {
   test("signing: a key, a signed publish that verifies, and its checkpoint from a proxy", async () => {
     await mkdir(join(folder, "signing"));
     const text = block("sh", "npm run snapshot -- signing-key");
-    const printed = await bash(`set -e; ${npm}; SOURCES=../sources; STORE=store\n${text}`, "signing");
+    const printed = await npm(`SOURCES=../sources; STORE=store\n${text}`, "signing");
     const publicKey = await readFile(join(folder, "signing/publisher.key.pub"), "utf8");
     expect(printed.startsWith(publicKey)).toBe(true);
     expect(printed).toMatch(/\nPublished commit 1, snapshot [0-9a-f]+\n[\s\S]*\nAll good: 1 commit/);

@@ -220,7 +220,7 @@ describe("refused sources", () => {
     const place =
       /^markets\/part-00000\.parquet, row 17 \(.{36}\), column composite: 1001, must be from 300 to 1000$/m;
     const before = await contentOf(directoryStorage(store));
-    const ended = await run(`publish --sources ${directory} --store store --json`, { npm: true });
+    const ended = await run(`publish --sources ${directory} --store store --json`);
     expect(ended).toMatchObject({ code: 3 });
     const { error } = JSON.parse(ended.stdout);
     expect(error).toMatchObject({ exitCode: 3, message: expect.stringMatching(place) });
