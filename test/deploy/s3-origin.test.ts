@@ -1,8 +1,6 @@
 import { HeadObjectCommand } from "@aws-sdk/client-s3";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { publishedSite } from "../../proxy/site/files.ts";
 import type { Manifest } from "../../schemas/store/stored-objects.ts";
-import { tilesOf } from "../../snapshots/format/log-tiles.ts";
 import { headersOf, layout } from "../../snapshots/store/layout.ts";
 import { newestCommit } from "../../snapshots/store/log/commits.ts";
 import { readManifest } from "../../snapshots/store/manifest.ts";
@@ -89,25 +87,6 @@ describe.skipIf(!environment)("a bucket that holds a store", () => {
       "public/site/": `text/css; charset=utf-8; ${shortly}`,
       "public/objects/": "application/json; public, max-age=31536000, immutable",
     });
-  });
-
-  test("sends them to whoever reads public/ of it", async () => {
-    let objects = 0;
-    for await (const { key, bytes } of storage.list("public/")) {
-      objects += 1;
-      const { status, headers, body } = await read(key);
-      const { contentType, cacheControl } = headersOf(key);
-      expect({ status, key }).toEqual({ status: 200, key });
-      expect(headers).toMatchObject({
-        "content-type": contentType,
-        "cache-control": cacheControl,
-        etag: expect.stringMatching(/^"?[0-9a-f]{32}"?$/),
-      });
-      expect(headers["content-encoding"]).toBeUndefined();
-      expect(body).toHaveLength(bytes);
-    }
-    const site = publishedSite.keys.length;
-    expect(objects).toBe(2 * (Object.keys(manifest.scores.records).length + 1) + tilesOf(1).length + site);
   });
 
   test("gives a proxy its scores, which are sent with the proxy's own headers", async () => {

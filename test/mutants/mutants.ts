@@ -1,6 +1,5 @@
 // `npm run mutants`: breaks the code in one place at a time and says which breaks no test notices.
-import { hash } from "node:crypto";
-import { existsSync, globSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { globSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Writable } from "node:stream";
@@ -43,10 +42,6 @@ const options = {
     default: "0",
     does: "of a hundred mutants tried, how many must be killed",
   },
-  records: {
-    type: "string",
-    does: "keeps what each file of tests reaches for the next run, until it changes",
-  },
   help: { type: "boolean", short: "h", does: "shows this" },
 } as const satisfies Record<string, Option>;
 const { values } = parseArgs({ options });
@@ -68,7 +63,6 @@ for (const file of globSync(sources, { cwd: root }).sort()) {
   codes.set(path, mutated.code);
   mutants.push(...mutated.mutants);
 }
-const ids = new Map(mutants.map((mutant) => [nameOf(mutant), mutant.id]));
 for (const pattern of values.sources)
   if (!globSync(pattern, { cwd: root }).some((file) => codes.has(join(root, file)))) {
     say(`--sources ${pattern}: none of these files is among the sources that mutants.ts lists.`);
@@ -107,35 +101,6 @@ async function runWorker(tests: string[], jobs?: Job[]): Promise<Entry[]> {
   const lines = readFileSync(journal, "utf8").split("\n");
   rmSync(folder, { recursive: true });
   return lines.filter(Boolean).map((line) => JSON.parse(line));
-}
-
-/** What each file of tests reached when its content had this hash. Mutants are places in the list of names. */
-interface Kept {
-  names: string[];
-  files: (Recorded & { hash: string })[];
-}
-
-/** What the tests of each file reach: as kept, or recorded where a file is new or has changed. */
-async function record(): Promise<Recorded[]> {
-  const path = values.records;
-  const kept: Kept =
-    path && existsSync(path) ? JSON.parse(readFileSync(path, "utf8")) : { names: [], files: [] };
-  const now = kept.names.map((name) => ids.get(name));
-  const renumber = <T extends { reached: number[] }>(one: T): T => ({
-    ...one,
-    reached: one.reached.flatMap((place) => now[place] ?? []),
-  });
-  const hashOf = (file: string) => hash("sha256", readFileSync(file));
-  const files = kept.files
-    .filter((one) => existsSync(one.file) && hashOf(one.file) === one.hash)
-    .map((one) => ({ ...one, tests: one.tests.map(renumber), outside: renumber(one.outside) }));
-  const asked = globSync(values.tests, { cwd: root }).map((file) => join(root, file));
-  const anew = asked.filter((path) => files.every(({ file }) => file !== path));
-  for (const entry of anew.length > 0 ? await runWorker(anew) : [])
-    if ("recorded" in entry) files.push({ ...entry.recorded, hash: hashOf(entry.recorded.file) });
-  const names = ["", ...mutants.map(nameOf)];
-  if (path) writeFileSync(path, JSON.stringify({ names, files } satisfies Kept));
-  return files.filter(({ file }) => asked.includes(file));
 }
 
 /** As many of these as there is time for, the quickest first. */
@@ -180,7 +145,8 @@ function draw<T>(all: readonly T[]): T[] {
   return drawn.map(({ one }) => one);
 }
 
-const records = await record();
+const files = globSync(values.tests, { cwd: root }).map((file) => join(root, file));
+const records = (await runWorker(files)).flatMap((entry) => ("recorded" in entry ? entry.recorded : []));
 for (const { file } of records.filter(({ failed }) => failed))
   say(`fails without a mutant, left out: ${file}`);
 const asked = globSync(values.sources, { cwd: root });

@@ -90,32 +90,6 @@ describe("npm run keys", () => {
     expect(Date.parse(revokedAt) - before).toBeGreaterThanOrEqual(90 * 60_000);
   });
 
-  test.each([
-    ["no owner that moves the cursor", "issue --plan aegis --owner o\u001b[2J --store s", /control/],
-    ["no command", "", /issue, list, revoke, rotate/],
-    ["an unknown command", "drop --store s", /issue, list, revoke, rotate/],
-    ["no store", "list", /--store is missing/],
-    ["no owner", "issue --plan aegis --store s", /--owner is missing/],
-    ["no plan for free", "issue --plan free --owner o --store s", /developer, aegis/],
-    ["no quota of 0", "issue --plan aegis --owner o --quota 0 --store s", /--quota/],
-    ["no impossible day", "issue --plan aegis --owner o --expires 2030-02-30 --store s", /--expires/],
-    ["no past", "issue --plan aegis --owner o --expires 2020-01-01 --store s", /past/],
-    ["an option of another command", "list --owner o --store s", /owner/],
-    ["an id too many", "revoke 0123456789abcdef x --store s", /"x"/],
-    ["no id", "revoke --store s", /16 hex/],
-    ["no id to rotate", "rotate --store s", /rotate takes .* 16 hex/],
-    ["a grace without unit", "rotate 0123456789abcdef --grace 24 --store s", /--grace/],
-    ["a grace too long", "rotate 0123456789abcdef --grace 721h --store s", /at most 30d/],
-    ["nothing to rotate", "rotate 0123456789abcdef --store store", /no key 0123456789abcdef/],
-    ["an id of no key", "revoke 0123456789abcdef --store store", /no key 0123456789abcdef/],
-  ])("ends with 2: %s", async (_what, line, message) => {
-    await issueKey(storage, request, now);
-    const { stdout, stderr, code } = await run(...line.split(" ").filter(Boolean));
-    expect([code, stdout]).toEqual([2, ""]);
-    expect(stderr).toMatch(message);
-    expect(stderr).toContain("Usage:");
-  });
-
   test("lists owners so that nothing of them acts on the terminal", async () => {
     const owner = "a\u001b[2J\u009b31m\u202eb\nid  aegis";
     await issueKey(storage, { plan: "aegis", owner }, now);

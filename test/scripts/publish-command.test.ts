@@ -301,38 +301,6 @@ describe("verify --repair", () => {
   });
 });
 
-describe("a wrong command line ends with exit code 2, says why and shows the usage", () => {
-  test.for([
-    [
-      "",
-      "the command must be one of contract, check, publish, verify, list, diff, rollback, export, signing-key, witness, gc",
-    ],
-    ["publsh --store store", "signing-key, witness, gc. Did you mean publish?"],
-    ["publish --store store", "--sources is missing"],
-    ["publish --sources sources --store store again", 'unexpected argument "again"'],
-    ["publish --sources sources --store store --api-url api.example.org", "--api-url (or API_URL) must be"],
-    ["publish --sources sources --store store --site-url cdn/x", "--site-url (or SITE_URL) must be"],
-    ["publish --sources sources --store store --license MIT", "--license must be the licence's address"],
-    [`publish --sources sources --store store --cite-as ${"x".repeat(2001)}`, "--cite-as must be a text of"],
-    [
-      "publish --sources sources --store store --contact us",
-      "--contact (or CONTACT) must be an https address",
-    ],
-    ["verify --store store --dry-run", "--dry-run"],
-    ["verify --store store --repair", "--sources is missing"],
-    ["verify --store store --resume", "--resume goes with --repair"],
-    ["list --store", "--store"],
-    ["list --stroe store", "unknown option --stroe. Did you mean --store?"],
-  ])("%s", async ([args, reason]) => {
-    const { code, stdout, stderr } = await snapshotCommand(args!.split(" ").filter(Boolean), {
-      from: folder,
-    });
-    expect({ code, stdout }).toEqual({ code: 2, stdout: "" });
-    expect(stderr).toContain(reason);
-    expect(stderr).toMatch(/^Usage:\s+npm run snapshot -- /m);
-  });
-});
-
 test("a store that cannot be written to ends with exit code 5 and names it", async () => {
   await writeFile(join(folder, "file"), "");
   const { code, stdout, stderr } = await run("publish --sources sources --store file/store");

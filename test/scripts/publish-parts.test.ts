@@ -162,18 +162,4 @@ describe("publish in parts", () => {
     const args = ["publish", "--sources", "sources", "--store", "killed", "--run", "nowhere"];
     expect(await makeParts(shell, args, 2)).toBe(5);
   });
-
-  test.for([
-    ["--plan 2", "--plan needs --run"],
-    ["--plan 2 --join --run r", "--plan and --join do not go together"],
-    ["--run r", "--run goes with --plan, --part or --join"],
-    ["--workers 2 --run r", "--workers names its run itself"],
-    ["--plan 0 --run r", "--plan must be an integer from 1 to 1000"],
-    ["--part NO_SUCH_INDEX --run r", "--part must be an integer from 1 to 1000"],
-    ["--join --run a/b", "--run must have 1 to 100 letters"],
-    ["--workers 2 --dry-run", "--dry-run goes with a run of one part"],
-  ])("%s is a wrong command line", async ([options, reason]) => {
-    const { code, stderr } = await run(`publish --sources sources --store parts ${options}`);
-    expect([code, stderr]).toEqual([2, expect.stringContaining(reason!)]);
-  });
 });
