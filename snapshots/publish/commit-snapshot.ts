@@ -93,15 +93,14 @@ export async function commitSnapshot(
   const { objects, scores, archive } = made;
   const built = await buildSnapshot(storage, made, before);
   const { manifest, entry, changes } = built;
-  const plan = planRun({
+  const stays = staysCurrent({
     current,
     previous,
     built: { snapshotId: entry.snapshotId, manifestHash: built.ref.hash },
     signed: current !== undefined && !lacksSignature(current, signing),
-    dryRun,
   });
-  const { outcome, reasons } = plan;
-  const record = await writeManifest(options, made, before, built, plan);
+  const outcome = dryRun ? "dry-run" : stays ? "unchanged" : "published";
+  const record = await writeManifest(options, made, before, built, stays);
   const newest = outcome === "published" ? await append(options, made, before, built, record) : current;
   let witnessed: Witnessed[] = [];
   if (newest && outcome !== "dry-run") {
@@ -117,7 +116,7 @@ export async function commitSnapshot(
   const { uploaded, unchanged, total } = objects;
   return {
     outcome,
-    ...(dryRun && { wouldCommit: reasons.length > 0 }),
+    ...(dryRun && { wouldCommit: !stays }),
     commit: newest?.entry.commit ?? 0,
     snapshotId: entry.snapshotId,
     counts: { ...entry.counts, segments: archive.segments.length, pages: archive.pages },
@@ -193,32 +192,7 @@ async function changesOf(
   return { markets, protocols: await protocolChanges(before, records, read) };
 }
 
-/** Why the current commit cannot stay. */
-type Reason =
-  /** The store has no commit. */
-  | "first"
-  /** The sources have other content than the current snapshot. */
-  | "content"
-  /** A rollback put publishing on hold, and the operator resumes it. */
-  | "hold"
-  /** Objects of the current snapshot were lost, and those made in their place have other names. */
-  | "objects"
-  /** Segments lacked a column for a filter and were made anew. */
-  | "index"
-  /** The current commit does not carry the signature of this run's key: there was none, or the key was changed. */
-  | "signature";
-
-/** What a run does with the snapshot that it built. */
-export interface RunPlan extends Pick<PublishReport, "outcome"> {
-  /** Why a run makes a commit, or would without --dry-run; none when the current commit stays. */
-  reasons: readonly Reason[];
-  /**
-   * Whether the store keeps the manifest and source files that the current commit names. They name the files that it
-   * was made from, which need not be those of this run. Otherwise the run's own are written.
-   */
-  keepsManifest: boolean;
-}
-
+/** What a run that built a snapshot goes by. */
 export interface RunFacts {
   current: Pick<Commit, "entry" | "manifest" | "hold"> | undefined;
   /** The snapshot of the current commit; undefined when its manifest is gone or damaged. */
@@ -226,28 +200,17 @@ export interface RunFacts {
   built: { snapshotId: string; manifestHash: string };
   /** Whether the current commit carries the signature that this run would give it. */
   signed: boolean;
-  dryRun: boolean;
 }
 
-export function planRun({ current, previous, built, signed, dryRun }: RunFacts): RunPlan {
-  const otherContent = current?.entry.snapshotId !== built.snapshotId;
-  const sameObjects = previous?.complete || current?.manifest.hash === built.manifestHash;
-  const checks: [Reason, boolean][] = current
-    ? [
-        ["content", otherContent],
-        ["hold", current.hold],
-        ["objects", !otherContent && !sameObjects],
-        ["index", (previous?.unindexed ?? 0) > 0],
-        ["signature", !signed],
-      ]
-    : [["first", true]];
-  const reasons = checks.flatMap(([reason, applies]) => (applies ? [reason] : []));
-  const stays = reasons.length === 0;
-  return {
-    outcome: dryRun ? "dry-run" : stays ? "unchanged" : "published",
-    reasons,
-    keepsManifest: stays && previous?.complete === true,
-  };
+/** Whether the current commit stays, since it already shows what the run built. */
+export function staysCurrent({ current, previous, built, signed }: RunFacts): boolean {
+  if (!current) return false;
+  // A rollback may have put publishing on hold, and the operator resumes it.
+  if (current.hold || current.entry.snapshotId !== built.snapshotId) return false;
+  // Objects of the current snapshot may be lost, and those made in their place have other names.
+  if (!previous?.complete && current.manifest.hash !== built.manifestHash) return false;
+  // Segments may lack a column for a filter, and were made anew.
+  return (previous?.unindexed ?? 0) === 0 && signed;
 }
 
 /**
@@ -255,20 +218,22 @@ export function planRun({ current, previous, built, signed, dryRun }: RunFacts):
  * that gets a commit; null when there are no changes, or too many.
  */
 async function writeManifest(
-  { storage }: CommitOptions,
+  { storage, dryRun }: CommitOptions,
   { objects, changes: archiveChanges }: MadeArchive,
   { previous }: Before,
   { manifest, stored, ref, entry, changes }: BuiltSnapshot,
-  { outcome, reasons, keepsManifest }: RunPlan,
+  stays: boolean,
 ): Promise<ObjectRef | null> {
+  // The store has what the current commit names: also the files that it was made from, which need not be this run's.
+  const keepsManifest = stays && previous?.complete === true;
   if (!keepsManifest) await objects.writeHeld();
   const record =
-    changes && reasons.length > 0
+    changes && !stays
       ? await archiveChanges.finishRecord(previous?.commit.entry.snapshotId, entry.snapshotId)
       : null;
   const written = objects.written.union(archiveChanges.objects.written);
   // Objects of the current snapshot are safe. A manifest must not be put while a collection is deleting its objects.
-  if (outcome === "published") await refuseCollected(storage, written, namesOfProtocols(manifest));
+  if (!stays && !dryRun) await refuseCollected(storage, written, namesOfProtocols(manifest));
   if (keepsManifest) keepManifest(objects, previous!);
   else await objects.write(layout.manifest(ref.hash), stored);
   return record;

@@ -36,8 +36,9 @@ export async function mendChanges(
   // Others report where the log leads no further back.
   await unless(ObjectError, async () => {
     for await (const older of logFrom(storage, newest, lowest)) {
-      const damage = newer?.changes && (await check(newer.changes).then(() => undefined, damageIn));
-      if (damage) await mend(storage, older, newer!, damage, warn);
+      const changes = newer?.changes;
+      const damage = changes && (await orDamage(() => check(changes)));
+      if (damage instanceof ObjectError) await mend(storage, older, newer!, damage, warn);
       newer = older;
     }
   });
@@ -75,9 +76,9 @@ function recordCheck(storage: Storage, faulty: ReadonlySet<string> = new Set()) 
   };
 }
 
-function damageIn(error: unknown): ObjectError {
-  if (error instanceof ObjectError) return error;
-  throw error;
+/** The result of the work, or the damage that it met. */
+function orDamage<T>(work: () => Promise<T>): Promise<T | ObjectError> {
+  return unless(ObjectError, work, (error: ObjectError) => error);
 }
 
 /** Makes the change record of a commit again, unless one of its snapshots was collected. */
@@ -88,16 +89,11 @@ async function mend(
   { message }: ObjectError,
   warn: (line: string) => void,
 ): Promise<void> {
-  let told = "it is made again from both snapshots";
-  try {
-    const objects = new ObjectWriter(storage);
-    const made = await recordBetween(storage, objects, older, newer);
-    if (made?.ref.hash !== newer.changes?.hash)
-      told = "this version of the program makes another one of both snapshots";
-  } catch (error) {
-    const { key, message: reason } = damageIn(error);
-    if ([older, newer].some(({ manifest }) => layout.manifest(manifest.hash) === key)) return;
-    told = `it cannot be made again: ${reason}`;
-  }
-  warn(`${message}; ${told}`);
+  const made = await orDamage(() => recordBetween(storage, new ObjectWriter(storage), older, newer));
+  if (made instanceof ObjectError) {
+    if ([older, newer].some(({ manifest }) => layout.manifest(manifest.hash) === made.key)) return;
+    warn(`${message}; it cannot be made again: ${made.message}`);
+  } else if (made?.ref.hash !== newer.changes?.hash)
+    warn(`${message}; this version of the program makes another one of both snapshots`);
+  else warn(`${message}; it is made again from both snapshots`);
 }

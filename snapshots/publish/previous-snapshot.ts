@@ -93,7 +93,8 @@ export class PreviousSnapshot {
     const tables = new Map<SegmentRef, PageTable>();
     await inParallel(manifest.segments, async (ref) => {
       const key = layout.segment(ref.hash);
-      const table = present.has(key) ? await readTableIfSound(storage, key, ref, damaged) : undefined;
+      const readTable = async () => readPageTable(key, await readObject(storage, key, ref));
+      const table = present.has(key) ? await unlessLost(damaged, readTable) : undefined;
       if (table) tables.set(ref, table);
       else present.delete(key);
     });
@@ -108,20 +109,13 @@ export class PreviousSnapshot {
   }
 
   /** As `read`, but returns undefined when the manifest is gone or damaged. */
-  static async readIfKept(
+  static readIfKept(
     storage: Storage,
     commit: Commit,
     faulty?: ReadonlySet<string>,
     damaged: Damaged = () => {},
   ): Promise<PreviousSnapshot | undefined> {
-    try {
-      return await PreviousSnapshot.read(storage, commit, faulty, damaged);
-    } catch (error) {
-      if (error instanceof MissingObjectError) return undefined;
-      if (!isLoss(error)) throw error;
-      damaged(error);
-      return undefined;
-    }
+    return unlessLost(damaged, () => PreviousSnapshot.read(storage, commit, faulty, damaged));
   }
 
   /** Whether an error says that an object of the snapshot, which the store lists, is damaged or gone. */
@@ -191,10 +185,10 @@ export class PreviousSnapshot {
   }
 }
 
-/** Undefined where the segment is damaged or gone. */
-async function readTableIfSound(storage: Storage, key: string, ref: SegmentRef, damaged: Damaged) {
+/** Undefined where the work meets an object that is gone, or damaged, of which `damaged` is told. */
+async function unlessLost<T>(damaged: Damaged, work: () => Promise<T>): Promise<T | undefined> {
   try {
-    return readPageTable(key, await readObject(storage, key, ref));
+    return await work();
   } catch (error) {
     if (!isLoss(error)) throw error;
     if (!(error instanceof MissingObjectError)) damaged(error);

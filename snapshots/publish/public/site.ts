@@ -125,13 +125,7 @@ const Stored = z.strictObject({
 });
 
 /** What a store without `site/api.json` names. */
-export const nothingNamed: Named = {
-  api: null,
-  site: null,
-  license: null,
-  citeAs: null,
-  contact: null,
-};
+export const nothingNamed: Named = Stored.parse({ api: null });
 
 export async function publishedNames(storage: Storage): Promise<Named> {
   try {

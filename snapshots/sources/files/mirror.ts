@@ -169,18 +169,15 @@ async function fetchAll(
   fetchOne: (file: RemoteFile, signal: AbortSignal) => Promise<void>,
 ): Promise<void> {
   const stop = new AbortController();
-  const started: Promise<void>[] = [];
-  try {
-    await inParallel(files, (file) => {
-      const fetching = fetchOne(file, stop.signal);
-      started.push(fetching);
-      return fetching;
+  const failures: unknown[] = [];
+  await inParallel(files, async (file) => {
+    if (failures.length > 0) return;
+    await fetchOne(file, stop.signal).catch((error: unknown) => {
+      failures.push(error);
+      stop.abort();
     });
-  } catch (error) {
-    stop.abort();
-    await Promise.allSettled(started);
-    throw error;
-  }
+  });
+  if (failures.length > 0) throw failures[0];
 }
 
 async function prune(objects: string, wanted: ReadonlySet<string>): Promise<void> {
