@@ -207,12 +207,7 @@ export class Prover {
     const wrong = `The index is of snapshot ${snapshotId}, not of the cursor's.`;
     this.#asker.need(!place || place.snapshotId === snapshotId, "answer", wrong);
     const matches = await this.#evaluate(job, known, { filter, by: [] }, async (found) => found);
-    let [from, to] = [0, place ? matches.total : 0];
-    while (from < to) {
-      const middle = (from + to) >>> 1;
-      if (Number(matches.slice(middle, 1)[0]) >= Number(place?.ordinal)) from = middle + 1;
-      else to = middle;
-    }
+    const from = place ? matches.countFrom(place.ordinal) : 0;
     const found = { known, matches, filter };
     const [asker, archives, parts] = [this.#asker, this.#archives, this.#parts];
     const checked = checkerOf({ asker, archives, parts }, { ...found, job });

@@ -108,16 +108,16 @@ export function useAnswers(query: URLSearchParams, refuse: (asOf: string, error:
     [query],
   );
 
-  /** Shows a change, unless its answer is no longer wanted. */
-  const showIn = (signal: AbortSignal, change: (before: Shown) => Partial<Shown>) => {
+  /** Shows what changes, unless it is no longer wanted. Facets that it leaves out stay. */
+  const showIn = (signal: AbortSignal, changes: Partial<Shown>) => {
     signal.throwIfAborted();
-    show((before) => ({ ...before, ...change(before) }));
+    show((before) => ({ ...before, ...changes, facets: { ...before.facets, ...changes.facets } }));
   };
 
   async function load(signal: AbortSignal) {
     const filters = filtersOf(query);
     let asOf = filters.get("asOf") ?? "";
-    const update = (changes: Partial<Shown>) => showIn(signal, () => changes);
+    const update = (changes: Partial<Shown>) => showIn(signal, changes);
     try {
       asOf ||= (await api.pin()).snapshotId;
       update({ asOf, previewFor: undefined });
@@ -155,11 +155,11 @@ export function useAnswers(query: URLSearchParams, refuse: (asOf: string, error:
     const isRecomputed = counted !== undefined;
     const page = !isRecomputed || kind === "list" ? await loadPage(asOf, signal) : undefined;
     const total = counted ?? page?.total ?? 0;
-    showIn(signal, () => ({
+    showIn(signal, {
       ...(!isRecomputed && { total: { count: total, isRecomputed } }),
       ...(kind === "list" && page && { side: { kind, query, page, isRecomputed } }),
       ...(kind === "file" && { side: { kind, query, asOf, total } }),
-    }));
+    });
   }
 
   async function loadPage(asOf: string, signal: AbortSignal) {
@@ -181,29 +181,25 @@ export function useAnswers(query: URLSearchParams, refuse: (asOf: string, error:
   async function loadCounts(names: readonly string[], ask: Ask, isRecomputed: boolean, signal: AbortSignal) {
     const hasShares = query.get("show") === "score";
     const shares = hasShares ? wantedFor(filtersOf(query), comparedIn(query)) : [];
-    await showCounts(names, query, ask, isRecomputed, signal, shares, (counts) =>
-      hasShares ? { side: { kind: "shares", query, counts, isRecomputed } } : {},
-    );
+    const { counts, facets } = await count(names, query, ask, isRecomputed, shares);
+    showIn(signal, { facets, ...(hasShares && { side: { kind: "shares", query, counts, isRecomputed } }) });
   }
 
   /** Evaluates the total and some counts in this browser, and returns the total. */
   async function recount(names: readonly string[], wanted: URLSearchParams, own: Ask, signal: AbortSignal) {
     const { total } = await own([], Object.fromEntries(filtersOf(wanted)) as Filters);
-    await showCounts(names, wanted, own, true, signal, [], () => ({
-      total: { count: total, isRecomputed: true },
-    }));
+    const { facets } = await count(names, wanted, own, true);
+    showIn(signal, { facets, total: { count: total, isRecomputed: true } });
     return total;
   }
 
-  /** Shows the counts by some facets, at once with what `also` makes of them and of further counts. */
-  async function showCounts(
+  /** The counts by some facets under the filters of the others, and `further` ones. */
+  async function count(
     names: readonly string[],
     wanted: URLSearchParams,
     ask: Ask,
     isRecomputed: boolean,
-    signal: AbortSignal,
-    further: ReturnType<typeof wantedFor>,
-    also: (counts: Counts) => Partial<Shown>,
+    further: ReturnType<typeof wantedFor> = [],
   ) {
     const filters = filtersOf(wanted);
     const asked = names.map((facet) => [facet, othersOf(facet, filters)] as [string, URLSearchParams]);
@@ -212,10 +208,7 @@ export function useAnswers(query: URLSearchParams, refuse: (asOf: string, error:
       facet,
       { counts: counts(facet, others), query, isRecomputed },
     ]);
-    showIn(signal, ({ facets: before }) => ({
-      facets: { ...before, ...Object.fromEntries(found) },
-      ...also(counts),
-    }));
+    return { counts, facets: Object.fromEntries(found) as Shown["facets"] };
   }
 
   /**
