@@ -38,6 +38,10 @@ export function forgeScaleNumber(tier: ForgeTier): number {
   return forgeTiers.indexOf(tier) + 1;
 }
 
+/** The step of the scale from 1 to 7 for a score that has no tier, by its share of the highest score. */
+export const stepOf = (share: number) =>
+  Math.min(forgeTiers.length, 1 + Math.floor(share * forgeTiers.length));
+
 export const numbersOfTiers = `1 for ${forgeTiers[0]} to ${forgeTiers.length} for ${forgeTiers.at(-1)}`;
 
 /** Inclusive bounds of the numbers. Source checks, records, filters and indexes all read these. */

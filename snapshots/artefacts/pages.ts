@@ -2,7 +2,7 @@ import { meanings } from "../../schemas/meanings.ts";
 import { minutes, nameOf, spoken } from "../../schemas/names.ts";
 import { protocolDimensionKeys } from "../../schemas/protocol.ts";
 import type { ProtocolScore, ScoreListEntry } from "../../schemas/records.ts";
-import { forgeTiers } from "../../schemas/versions.ts";
+import { forgeTiers, stepOf } from "../../schemas/versions.ts";
 import { layout } from "../store/layout.ts";
 import { cardSize } from "./card.ts";
 import { type Addresses, addressOf, pathOf, renderPageData, siteName } from "./dataset.ts";
@@ -290,6 +290,3 @@ export const bar = (value: number, max: number) =>
 /** `step` gives the colour: a step of the scale from 1 to 7. */
 const barred = (value: number, max: number, step: number) =>
   markup`<span class="score tier-${step}">${bar(value, max)}<b>${value}</b></span>`;
-
-/** A step of the scale from 1 to 7, for a share of the highest score. */
-const stepOf = (share: number) => Math.min(7, 1 + Math.floor(share * 7));

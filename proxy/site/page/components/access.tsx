@@ -22,7 +22,7 @@ export function Access() {
   const { api } = useSite();
   const plan = useStored((state) => state.plan);
   const quota = useStored((state) => state.quota);
-  const keyed = useStored((state) => state.keyed);
+  const keyed = useStored((state) => state.plan !== "free");
   const forget = useRef<HTMLDivElement>(null);
   const summary = useRef<HTMLElement>(null);
   // The button that was pressed goes away, so the focus must move.
@@ -124,7 +124,7 @@ function KeyEntry({ summary }: { summary: { current: HTMLElement | null } }) {
 /** What a key opens, in words: a picture of it would look like an answer. */
 export function KeyOffer({ words }: { words: string }) {
   const { api, store } = useSite();
-  const keyed = useStored((state) => state.keyed);
+  const keyed = useStored((state) => state.plan !== "free");
   return (
     <div class="measure promise">
       <p>{words}</p>
@@ -142,7 +142,7 @@ export function KeyOffer({ words }: { words: string }) {
  */
 export function Closed({ subject, query }: { subject: string; query?: URLSearchParams }) {
   const { api } = useSite();
-  const plan = useStored((state) => state.keyed && planNames[state.plan]);
+  const plan = useStored((state) => state.plan !== "free" && planNames[state.plan]);
   if (!api.live)
     return (
       <>

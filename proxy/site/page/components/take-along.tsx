@@ -151,7 +151,7 @@ async function sourceOf(api: Api, { path, filters, name = "" }: Asked): Promise<
   }
   const { snapshotId, publishedAt } = await api.pin();
   const shown = `snapshot ${snapshotId}, published ${minutes(publishedAt)}`;
-  if (isPublic && !api.state.keyed)
+  if (isPublic && api.state.plan === "free")
     return {
       name,
       address: `${api.base}/${path}`,

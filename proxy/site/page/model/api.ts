@@ -96,13 +96,13 @@ export class Api {
     const service = this.#clientWith(key);
     const { plan, limit, remaining, reset } = await service.usage();
     [this.#key, this.service] = [key, service];
-    this.#store.again({ keyed: true, plan, quota: { limit, remaining, reset }, own: undefined });
+    this.#store.again({ plan, quota: { limit, remaining, reset }, own: undefined });
   }
 
   forgetKey() {
     this.#key = undefined;
     this.service = this.#clientWith(undefined);
-    this.#store.again({ keyed: false, plan: "free", quota: undefined, own: undefined });
+    this.#store.again({ plan: "free", quota: undefined, own: undefined });
   }
 
   /** Downloads from the service, or from a file beside the page, in this media type. */

@@ -20,8 +20,8 @@ export interface State {
   route: Route;
   /** Grows whenever everything shown has to be loaded anew: with another key, or for a newer snapshot. */
   round: number;
+  /** Free means that there is no key. */
   plan: Usage["plan"];
-  keyed: boolean;
   quota: Quota | undefined;
   newest: Status | undefined;
   /** The snapshot that the page shows, and goes on showing while it can be read. */
@@ -47,7 +47,6 @@ export class Store {
       route,
       round: 0,
       plan: "free",
-      keyed: false,
       quota: undefined,
       newest: undefined,
       shown: undefined,

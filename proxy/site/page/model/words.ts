@@ -1,10 +1,8 @@
 import { minutes } from "../../../../schemas/names.ts";
-import { type ForgeTier, forgeTiers } from "../../../../schemas/versions.ts";
+import { type ForgeTier, forgeTiers as tiers } from "../../../../schemas/versions.ts";
 
 export { ago, minutes, spoken } from "../../../../schemas/names.ts";
-
-/** Lowest to highest (INTERFACE 2.3). */
-export const tiers: readonly ForgeTier[] = forgeTiers;
+export { forgeTiers as tiers, stepOf } from "../../../../schemas/versions.ts";
 
 /** The number of a tier, from 1 to 7. */
 export const numberOf = (tier: string) => tiers.indexOf(tier as ForgeTier) + 1;
@@ -46,12 +44,6 @@ export const counted = (count: number, one: string, many: string = `${one}s`) =>
 
 /** +5, −3, 0 */
 export const signed = (value: number) => (value > 0 ? `+${value}` : value < 0 ? `−${-value}` : "0");
-
-/**
- * The step of the scale from 1 to 7 for a score that has no tier.
- * @param share of the highest score, from 0 to 1
- */
-export const stepOf = (share: number) => Math.min(tiers.length, 1 + Math.floor(share * tiers.length));
 
 /** An id of a snapshot in few characters, or a time or day. */
 export const nameOfState = (asOf: string) =>

@@ -180,7 +180,7 @@ interface TableProps {
 }
 
 export function Table({ scores, chosen, choice, sortBy }: TableProps) {
-  const keyed = useStored((state) => state.keyed);
+  const keyed = useStored((state) => state.plan !== "free");
   // Memoised, so that a redraw does not compare rows that are already drawn.
   const rows = useMemo(() => {
     const most = Math.max(...scores.map(({ delta }) => Math.abs(delta)));
