@@ -1,84 +1,230 @@
-import { describe, expect, test } from "vitest";
+import { readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { beforeAll, describe, expect, test } from "vitest";
+import type { Commit } from "../../schemas/store/stored-objects.ts";
 import { readExported } from "../../snapshots/export/export-records.ts";
+import { rollback } from "../../snapshots/maintain/rollback.ts";
+import { PreviousSnapshot } from "../../snapshots/publish/previous-snapshot.ts";
+import { decodeCursor, encodeCursor } from "../../snapshots/read/archive/paging.ts";
 import { layout, sha256 } from "../../snapshots/store/layout.ts";
-import { newestCommit } from "../../snapshots/store/log/commits.ts";
+import { newestCommit, readCommit } from "../../snapshots/store/log/commits.ts";
 import { readManifest } from "../../snapshots/store/manifest.ts";
 import { seal } from "../../snapshots/store/objects.ts";
 import type { Storage } from "../../snapshots/store/storage.ts";
-import { parseCheckpoint, signCheckpoint, signRecord } from "../../snapshots/trust/notes/signed-note.ts";
-import { exportNewest } from "../helpers/archive/exports.ts";
+import { type SigningKey, verifierText } from "../../snapshots/trust/notes/note-keys.ts";
 import {
-  addresses,
-  answersOf,
-  bris,
-  commitAt,
-  commitOf,
-  expectNothingForeign,
-  following,
-  logOf,
-  metric,
-  ours,
-  polls,
-  publishGood,
-  putCommit,
-  records,
-  robbedStores,
-  thiefs,
-} from "../helpers/attack/thief.ts";
-import { bearer, until } from "../helpers/http/proxy-client.ts";
-import { publishRecords, slugs } from "../helpers/publish/records.ts";
+  parseCheckpoint,
+  recordText,
+  signCheckpoint,
+  signEntry,
+  signNote,
+  signRecord,
+} from "../../snapshots/trust/notes/signed-note.ts";
+import { exportNewest } from "../helpers/archive/exports.ts";
+import { listen } from "../helpers/http/live-feed.ts";
+import { startTestProxy, type TestProxy, type TestProxyOptions } from "../helpers/http/proxy.ts";
+import { type Answer, bearer, until } from "../helpers/http/proxy-client.ts";
+import { market, marketsOf, publishRecords, slugs } from "../helpers/publish/records.ts";
 import { linkedStore } from "../helpers/store/linked-store.ts";
+import { testKey } from "../helpers/store/signing.ts";
+import { testFolder } from "../helpers/store/test-folder.ts";
 
 // A thief has every right on the store, but none of the private keys. Proxies trust one public key. Nothing that the
 // thief made is served, by a proxy that was running or by one that starts afterwards; what was good goes on being
-// served. Other ways to alter the log are in test/snapshots/trust/attacks.test.ts.
+// served. What becomes of each way to alter the log is in test/snapshots/trust/attacks.test.ts.
 
-const { folder, signedStore, proxyOn } = robbedStores();
+const folder = testFolder();
+const ours = testKey();
+/** Keys that a thief can make: one of the same name, and one of another. */
+const thiefs = [testKey(ours.name, "thief"), testKey("thief.example")] as const;
+const trustedKeys = join(folder, "trusted.keys");
+beforeAll(() => writeFile(trustedKeys, `# publishers\n\n${verifierText(ours)}\n`));
 
-const forged = layout.commit(4);
+const records = (count: number) => marketsOf(0, count);
+const bris = [600, 650, 700];
+/** When the commits of the store were published. */
+const days = ["2026-02-26", "2026-02-27", "2026-02-28"] as const;
+
+/** A store of three signed commits. */
+const signedStore = () =>
+  linkedStore(folder, "signed", async (storage) => {
+    for (const [index, bri] of bris.entries())
+      await publishRecords(storage, records(30 + 5 * index), bri, {
+        signing: { key: ours },
+        now: () => new Date(days[index]!),
+      });
+  });
+/** The same, of which a thief made the second, with an archive and scores that are whole. */
+const forgedStore = () =>
+  linkedStore(folder, "forged", async (made) => {
+    await publishRecords(made, records(30), bris[0]!, { now: () => new Date(days[0]) });
+    const signing = { key: thiefs[0], over: 1 };
+    await publishRecords(made, records(50), 999, { signing, now: () => new Date(days[1]) });
+  });
+const proxyOn = ({ location }: Storage, options: TestProxyOptions = {}) =>
+  startTestProxy({ empty: true, snapshotStore: location, trustedKeys, ...options });
+
 const publishForged = (storage: Storage) => publishRecords(storage, records(50), 999);
+/** What the store's owner publishes next. */
+const publishGood = (storage: Storage, bri = 720) =>
+  publishRecords(storage, records(45), bri, { signing: { key: ours } });
+const commitAt = async (storage: Storage, number: number) => (await readCommit(storage, number))!;
 
-/** Each does something to the store; proxies log the reason for which they do not take it up. */
-const attacks: [name: string, attack: (storage: Storage) => Promise<unknown>, logged: RegExp][] = [
-  [
-    "a commit signed by a key that nobody trusts",
-    (storage) => publishRecords(storage, records(50), 999, { signing: { key: thiefs[0]!, over: 3 } }),
-    /commits\/0000000004.json: its signature does not count: no trusted key signed it/,
-  ],
-  [
-    "other content in the newest commit, under its own number",
-    async (storage) => {
-      const { note } = await commitAt(storage, 3);
-      const next = await following(storage);
-      await putCommit(storage, { ...next, entry: { ...next.entry, commit: 3 } }, () => note!);
+/** Puts a commit with this content under its number, sealed as it should be, with this note. */
+function putCommit(
+  storage: Storage,
+  { digest: _, note: __, ...content }: Commit,
+  note: (commit: Commit) => string,
+) {
+  const bytes = seal(content, (digest) => ({ note: note({ ...content, digest }) }));
+  return storage.put(layout.commit(content.entry.commit), bytes);
+}
+
+/** Puts the thief's second commit in the place of ours, with all that it names. */
+async function putForged(storage: Storage, note: (commit: Commit) => string): Promise<Commit> {
+  const forge = await forgedStore();
+  for await (const { key } of forge.list(""))
+    if (!(await storage.get(key))) await storage.put(key, (await forge.get(key))!);
+  const [first, theirs] = [await commitAt(storage, 1), await commitAt(forge, 2)];
+  await putCommit(storage, { ...theirs, previous: first.digest }, note);
+  return theirs;
+}
+const byThief = (commit: Commit) => signEntry(thiefs[0], commit);
+
+const ofArchive = ["/api/v1/markets/historical?pageSize=500", "/api/v1/markets/facets?by=tier,category"];
+const ofMarket = ["", "/proof"].map((more) => `/api/v1/markets/${market(3).id}${more}`);
+const ofScores = [
+  "/api/v1/scores",
+  ...slugs.map((slug) => `/api/v1/scores/${slug}`),
+  ...["history", "dimensions"].map((name) => `/api/v1/scores/${slugs[0]}/${name}`),
+];
+const newest = [...ofScores, ofArchive[0]!, "/api/v1/checkpoint", "/api/v1/status"];
+const asOf = (when: string) =>
+  [...ofScores, ...ofArchive, ...ofMarket].map(
+    (path) => `${path}${path.includes("?") ? "&" : "?"}asOf=${when}`,
+  );
+
+async function answersOf(proxy: TestProxy, key: string, paths: Iterable<string>) {
+  const answers = [...paths].map(
+    async (path) => [path, await proxy.get(path, { headers: bearer(key) })] as const,
+  );
+  return new Map<string, Answer>(await Promise.all(answers));
+}
+
+/** What a sound store answers, whatever is done to it then. */
+async function goodAnswers(storage: Storage, paths = [...newest, ...days.flatMap(asOf)]) {
+  const proxy = await proxyOn(storage);
+  const key = await proxy.issue();
+  const answers = await answersOf(proxy, key, paths);
+  expect([...answers.values()].map(({ status }) => status)).toEqual([...answers.keys()].map(() => 200));
+  return { proxy, key, answers };
+}
+type Good = Awaited<ReturnType<typeof goodAnswers>>;
+
+/** Every answer is as it was, or, where the thief destroyed what it needs, an error of the service. */
+async function expectNothingForeign(proxy: TestProxy, { key, answers }: Good) {
+  await proxy.accepts(key);
+  // Except for the time at which it was given.
+  const contentOf = ({ text }: Answer) =>
+    text.replace(/"(timestamp|checkedAt)":"[^"]*"|"ageSeconds":\d+/g, "");
+  for (const [path, answer] of await answersOf(proxy, key, answers.keys())) {
+    if (answer.status < 500) expect([path, contentOf(answer)]).toEqual([path, contentOf(answers.get(path)!)]);
+    expect([path, answer.status]).toEqual([path, expect.toBeOneOf([200, 502, 503])]);
+  }
+}
+
+/** The statuses of all that is asked for a time or a snapshot. */
+async function statuses(proxy: TestProxy, key: string, when: string) {
+  const answers = await answersOf(proxy, key, asOf(when));
+  return new Set([...answers.values()].map(({ status }) => status));
+}
+
+const logOf = (proxy: TestProxy) => proxy.logged.filter((line) => line.includes('"level":50')).join("\n");
+const statusOf = async (proxy: TestProxy) => (await proxy.get("/api/v1/status")).json();
+const commitOf = async (proxy: TestProxy): Promise<number> => (await statusOf(proxy)).commit;
+const metric = async (proxy: TestProxy, name: string) => {
+  const found = await proxy.metrics.getSingleMetric(name)!.get();
+  return found.values.reduce((sum, { value }) => sum + value, 0);
+};
+/** Waits until the proxy has looked into the store this many more times. */
+async function polls(proxy: TestProxy, count: number): Promise<void> {
+  const before = await metric(proxy, "prs_polls_total");
+  await until(`${count} polls`, async () => (await metric(proxy, "prs_polls_total")) >= before + count);
+}
+
+interface Attack {
+  name: string;
+  attack: (storage: Storage) => Promise<unknown>;
+  /** The reason that a running proxy logs. */
+  logged?: RegExp;
+  /** The statuses of what a proxy that starts afterwards answers of each day; none where it has nothing to begin with. */
+  fresh?: [number, number, number];
+}
+
+const attacks: Attack[] = [
+  {
+    name: "a commit signed by a key that nobody trusts",
+    attack: (storage) => publishRecords(storage, records(50), 999, { signing: { key: thiefs[0], over: 3 } }),
+    logged: /commits\/0000000004.json: its signature does not count: no trusted key signed it/,
+    fresh: [200, 200, 200],
+  },
+  {
+    name: "other content in the newest commit, under its own number",
+    attack: async (storage) => {
+      const [old, { note, entry, previous }] = [await commitAt(storage, 1), await commitAt(storage, 3)];
+      await putCommit(
+        storage,
+        { ...old, entry: { ...old.entry, commit: entry.commit }, previous },
+        () => note!,
+      );
     },
-    /commits\/0000000003.json: its entry is not the last one of the signed log/,
-  ],
+    logged: /commits\/0000000003.json: its entry is not the last one of the signed log/,
+  },
+  {
+    name: "an older commit, signed by the thief",
+    attack: (storage) => putForged(storage, byThief),
+    fresh: [503, 503, 200],
+  },
+  {
+    name: "an older commit, with the note of the one it replaces",
+    attack: async (storage) => {
+      const { note } = await commitAt(storage, 2);
+      await putForged(storage, () => note!);
+    },
+    fresh: [503, 503, 200],
+  },
 ];
 
 describe("what a thief puts into the store", () => {
-  test.for(attacks)("%s is not served, and the log says why", async (row) => {
-    const [, attack, logged] = row;
+  test.for(attacks)("$name is not served, and the log says why", async ({ attack, logged, fresh }) => {
     const storage = await signedStore();
-    const proxy = await proxyOn(storage);
-    const key = await proxy.issue();
-    const good = await answersOf(proxy, key);
-    expect([...good.values()].map(({ status }) => status)).toEqual(addresses.map(() => 200));
-
+    const good = await goodAnswers(storage);
+    const { proxy, key } = good;
+    const older = [await commitAt(storage, 1), await commitAt(storage, 2)];
     await attack(storage);
-    await until("the proxy to say why", () => logged.test(logOf(proxy)));
-    // The second takes away what one that starts then would begin with.
-    const another = row === attacks[0] ? [await proxyOn(storage)] : [];
-    for (const each of [proxy, ...another]) {
-      await expectNothingForeign(each, key, good);
-      expect(await commitOf(each)).toBe(3);
-      await each.stop();
+    if (logged) await until("the proxy to say why", () => logged.test(logOf(proxy)));
+    await expectNothingForeign(proxy, good);
+    expect(await commitOf(proxy)).toBe(3);
+    if (fresh) {
+      const cold = await proxyOn(storage);
+      await expectNothingForeign(cold, good);
+      expect(await commitOf(cold)).toBe(3);
+      for (const [place, status] of fresh.entries())
+        expect([place, await statuses(cold, key, days[place]!)]).toEqual([place, new Set([status])]);
+      for (const { entry } of [...older, await commitAt(storage, 2)])
+        expect(await statuses(cold, key, entry.snapshotId)).toEqual(new Set([fresh[1]]));
+      const { snapshots } = (await cold.get("/api/v1/snapshots")).json();
+      const listed = snapshots.map(({ commit }: { commit: number }) => commit);
+      expect(listed).toEqual(fresh[0] === 200 ? [3, 2, 1] : [3]);
+      await cold.stop();
     }
+    await proxy.stop();
   });
 
   test("is logged and counted once, not at every poll, and hides no good commit after it", async () => {
     const storage = await signedStore();
     const proxy = await proxyOn(storage);
+    const forged = layout.commit(4);
     const lines = () => proxy.logged.filter((line) => line.includes(`${forged}: nobody signed it`)).length;
     await publishForged(storage);
     await until("the proxy to say why", () => lines() > 0);
@@ -99,33 +245,69 @@ describe("what a thief puts into the store", () => {
     await proxy.stop();
   });
 
-  test("in objects, under all their names, is not served", async () => {
+  test("in objects, of the newest snapshot and of an older one, under all their names, is not served", async () => {
     const storage = await signedStore();
-    const proxy = await proxyOn(storage);
-    const key = await proxy.issue();
-    const good = await answersOf(proxy, key);
+    const good = await goodAnswers(storage);
+    const { proxy: warm, key } = good;
     const { scores } = await readManifest(storage, (await newestCommit(storage))!);
-    const objects = [scores.list, ...Object.values(scores.records)].map(({ hash }) =>
+    const changed = [scores.list, ...Object.values(scores.records)].map(({ hash }) =>
       layout.publicObject(hash),
     );
-    const names = [layout.stableScoreList, ...slugs.map(layout.stableScore)];
-    for await (const { key: page } of storage.list(layout.page.prefix)) objects.push(page);
-    for (const each of [...objects, ...names]) {
+    changed.push(layout.stableScoreList, ...slugs.map(layout.stableScore));
+    for await (const { key: page } of storage.list(layout.page.prefix)) changed.push(page);
+    const before = new Map<string, Buffer>();
+    for (const each of changed) {
       const bytes = (await storage.get(each))!;
+      before.set(each, bytes);
       await storage.put(each, Buffer.from(bytes.toString("latin1").replace("700", "999"), "latin1"));
     }
-    await expectNothingForeign(proxy, key, good);
-    // This one has nothing in memory.
-    const cold = await proxyOn(storage);
-    await expectNothingForeign(cold, key, good);
-    await Promise.all([proxy.stop(), cold.stop()]);
+    // A cold one has nothing in memory.
+    const expectOnCold = async () => {
+      const cold = await proxyOn(storage);
+      await expectNothingForeign(cold, good);
+      expect(await commitOf(cold)).toBe(3);
+      await cold.stop();
+    };
+    await expectNothingForeign(warm, good);
+    await expectOnCold();
+    for (const [name, bytes] of before) await storage.put(name, bytes);
+
+    const objectsOf = async (number: number) => {
+      const commit = await commitAt(storage, number);
+      const { present } = await PreviousSnapshot.read(storage, commit);
+      return new Set([...present.keys(), layout.manifest(commit.manifest.hash)]);
+    };
+    const shared = await objectsOf(3);
+    const own = [...(await objectsOf(1))].filter((name) => !shared.has(name));
+    // One of each kind.
+    const prefixOf = (name: string) => name.slice(0, name.lastIndexOf("/") + 1);
+    const kinds = new Map(own.map((name) => [prefixOf(name), name]));
+    expect([...kinds.keys()]).toEqual(
+      expect.arrayContaining([layout.page.prefix, layout.manifest.prefix, layout.publicObject.prefix]),
+    );
+    for (const name of kinds.values()) {
+      const bytes = (await storage.get(name))!;
+      const place = Math.floor(bytes.length / 2);
+      await storage.put(name, Buffer.from(bytes).fill(bytes[place]! ^ 1, place, place + 1));
+      await expectOnCold();
+      await storage.put(name, bytes);
+    }
+    // And other objects of the store in their place, which are whole.
+    for (const [prefix, name] of kinds) {
+      const [other] = [...shared].filter((each) => each.startsWith(prefix));
+      if (other) await storage.put(name, (await storage.get(other))!);
+    }
+    const fresh = await proxyOn(storage);
+    await expectNothingForeign(fresh, good);
+    expect(await statuses(fresh, key, days[0])).not.toContain(404);
+    await Promise.all([fresh.stop(), warm.stop()]);
   });
 
   test("as the public checkpoint is not served as the checkpoint, nor what is added to it", async () => {
     const storage = await signedStore();
     const note = String(await storage.get(layout.logCheckpoint));
     const forged = [
-      signCheckpoint({ key: thiefs[0]! }, { size: 3, head: parseCheckpoint(note).head }),
+      signCheckpoint({ key: thiefs[0] }, { size: 3, head: parseCheckpoint(note).head }),
       `${note}— buy.example ${Buffer.alloc(68).toString("base64")}\n`,
     ];
     for (const text of forged) {
@@ -146,18 +328,13 @@ describe("what a thief puts into the store", () => {
       await exportNewest(made, folder, { signing: { key: ours } });
     });
     const theirs = await linkedStore(folder, "forged export", async (made) => {
-      await publishRecords(made, records(50), 999);
+      await publishForged(made);
       await exportNewest(made, folder);
     });
     const { snapshotId } = (await commitAt(storage, 3)).entry;
     const { digest, note, ...good } = (await readExported(storage, layout.exportRecord, snapshotId))!;
-    const { files } = (await readExported(
-      theirs,
-      layout.exportRecord,
-      (
-        await commitAt(theirs, 1)
-      ).entry.snapshotId,
-    ))!;
+    const { entry: forged } = await commitAt(theirs, 1);
+    const { files } = (await readExported(theirs, layout.exportRecord, forged.snapshotId))!;
     for (const prefix of [layout.exportFile.prefix, layout.exportChunks.prefix])
       for await (const { key } of theirs.list(prefix)) await storage.put(key, (await theirs.get(key))!);
     const proxy = await proxyOn(storage);
@@ -183,32 +360,29 @@ describe("what a thief puts into the store", () => {
       (other) => signRecord(ours, `export ${"0".repeat(64)}`)(other),
       (other) => signRecord(ours, `checked ${good.publishedAt}`)(other),
     ];
-    for (const sign of signs) {
-      await storage.put(layout.exportRecord(snapshotId), seal(forgedRecord, sign));
+    // An older snapshot's record under the name of another, and a record of a commit that there is not.
+    const older = (await commitAt(storage, 2)).entry.snapshotId;
+    const misplaced = [
+      { ...good, snapshotId: older },
+      { ...good, commit: 4 },
+    ].map((content) => seal(content, signRecord(ours, subject)));
+    for (const record of [...signs.map((sign) => seal(forgedRecord, sign)), ...misplaced]) {
+      await storage.put(layout.exportRecord(snapshotId), record);
       expect(await listed()).toEqual([]);
       expect((await ask(url)).status).toBe(404);
     }
     expect(logOf(proxy)).toMatch(/exports\/records\/[0-9a-f]{64}\.json: nobody signed it/);
-    // An older snapshot's record under the name of another, and a record of a commit that there is not.
-    const older = (await commitAt(storage, 2)).entry.snapshotId;
-    for (const content of [
-      { ...good, snapshotId: older },
-      { ...good, commit: 4 },
-    ]) {
-      await storage.put(layout.exportRecord(snapshotId), seal(content, signRecord(ours, subject)));
-      expect(await listed()).toEqual([]);
-    }
     await storage.put(layout.exportRecord(snapshotId), seal(good, signRecord(ours, subject)));
     expect(await listed()).toEqual([whole]);
 
     // What the record names, with other content.
     const [their, our] = [files[0]!, good.files[0]!];
+    const foreign = (await theirs.get(layout.exportFile(their.hash)))!;
     const file = (await storage.get(layout.exportFile(our.hash)))!;
-    await storage.put(layout.exportFile(our.hash), (await theirs.get(layout.exportFile(their.hash)))!);
-    expect((await ask(url)).status).toBe(503);
-    await storage.put(layout.exportFile(our.hash), file.subarray(0, -1));
-    expect((await ask(url)).status).toBe(503);
-    await storage.put(layout.exportFile(our.hash), (await theirs.get(layout.exportFile(their.hash)))!);
+    for (const bytes of [file.subarray(0, -1), foreign]) {
+      await storage.put(layout.exportFile(our.hash), bytes);
+      expect((await ask(url)).status).toBe(503);
+    }
     await storage.put(
       layout.exportChunks(our.chunks.hash),
       (await theirs.get(layout.exportChunks(their.chunks.hash)))!,
@@ -217,4 +391,178 @@ describe("what a thief puts into the store", () => {
     expect((await cold.get(url, { headers: bearer(key) })).status).toBe(503);
     await Promise.all([proxy.stop(), cold.stop()]);
   });
+
+  test("in commits of the past reaches neither cursors, the live feed, proofs nor a rollback", async () => {
+    const storage = await signedStore();
+    // This one has read the log before.
+    const proxy = await proxyOn(storage);
+    expect((await proxy.get("/api/v1/snapshots")).json().count).toBe(3);
+    const [aegis, developer] = [await proxy.issue(), await proxy.issue({ plan: "developer" })];
+    const first = await commitAt(storage, 1);
+    const archive = "/api/v1/markets/historical";
+    const ask = async (each: TestProxy, path: string) => each.get(path, { headers: bearer(aegis) });
+    const cursorOf = async (each: TestProxy, number: number) => {
+      const { nextCursor } = (await ask(each, `${archive}?pageSize=10`)).json();
+      const { snapshotId } = (await commitAt(storage, number)).entry;
+      return encodeCursor({ ...decodeCursor(nextCursor), commit: number, snapshotId });
+    };
+    const theirs = await putForged(storage, byThief);
+    const cold = await proxyOn(storage);
+    await cold.accepts(aegis);
+    for (const each of [proxy, cold]) {
+      for (const number of [1, 2]) {
+        const answer = await ask(each, `${archive}?cursor=${await cursorOf(each, number)}`);
+        // Before the forged commit nothing can be told from what a thief made up.
+        if (each === cold || number === 2) expect([number, answer.status]).not.toEqual([number, 200]);
+      }
+      expect((await ask(each, `/api/v1/markets/${market(45).id}/proof`)).status).toBe(404);
+    }
+    const since = { since: first.entry.snapshotId };
+    await expect(listen(cold.port, developer, since)).rejects.toThrow("503");
+    const listener = await listen(proxy.port, developer, since);
+    await until("all changes", () => listener.changes().length === 2 * slugs.length);
+    const heard = listener.changes().map(({ current }) => current?.bri);
+    expect(heard).toEqual([...slugs.map(() => bris[1]), ...slugs.map(() => bris[2])]);
+    listener.socket.terminate();
+    const signing = { key: ours };
+    for (const target of ["1", "2", theirs.entry.snapshotId.slice(0, 12)])
+      await expect(rollback(storage, target, () => new Date(), { signing })).rejects.toThrow(/does not lead/);
+    await Promise.all([proxy.stop(), cold.stop()]);
+  });
+
+  test("as the record of the last run does not make old data look fresh", async () => {
+    const storage = await signedStore();
+    const proxy = await proxyOn(storage);
+    const { checkedAt } = await statusOf(proxy);
+    const run = { checkedAt: "2026-03-01T11:59:00.000Z", commit: 3, outcome: "unchanged" };
+    const noteOf = (key: SigningKey, at: string, digest: string) =>
+      signRecord(key, `checked ${at}`)(digest).note!;
+    const notes: ((digest: string) => string)[] = [
+      ...thiefs.map((key) => (digest: string) => noteOf(key, run.checkedAt, digest)),
+      () => noteOf(ours, run.checkedAt, "0".repeat(64)),
+      (digest) => noteOf(ours, checkedAt, digest),
+      (digest) => signNote(recordText("other.example", `checked ${run.checkedAt}`, digest), ours),
+      (digest) => signCheckpoint({ key: ours }, { size: 3, head: Buffer.from(digest, "hex") }),
+    ];
+    await storage.put(layout.checked, seal(run));
+    await until("the proxy to say why", () => /checked\.json: nobody signed it/.test(logOf(proxy)));
+    for (const note of notes) {
+      const before = await metric(proxy, "prs_untrusted_total");
+      await storage.put(layout.checked, seal(run));
+      await polls(proxy, 4);
+      await storage.put(
+        layout.checked,
+        seal(run, (digest) => ({ note: note(digest) })),
+      );
+      await until("another reason", async () => (await metric(proxy, "prs_untrusted_total")) > before);
+      expect((await statusOf(proxy)).checkedAt).toBe(checkedAt);
+    }
+    await storage.put(layout.checked, seal(run, signRecord(ours, `checked ${run.checkedAt}`)));
+    await until("the owner's record", async () => (await statusOf(proxy)).checkedAt === run.checkedAt);
+    await proxy.stop();
+  });
+});
+
+test("after a restart an older state is refused by CHECKPOINT_FILE, and without it the log says so", async () => {
+  const checkpointFile = join(folder, "newest.checkpoint");
+  const storage = await signedStore();
+  const first = await proxyOn(storage, { checkpointFile });
+  expect(await commitOf(first)).toBe(3);
+  await first.stop();
+  await storage.put(layout.logCheckpoint, (await storage.get(layout.logCheckpointOf(2)))!);
+  for (const key of [layout.commit(3), layout.logCheckpointOf(3)]) await storage.delete(key);
+
+  const again = await proxyOn(storage, { checkpointFile });
+  expect((await again.get("/api/v1/status")).status).toBe(503);
+  expect(logOf(again)).toMatch(/checkpoint: it is of 2 entries .* does not continue the log of 3 entries/);
+  const forgetful = await proxyOn(storage);
+  expect(await commitOf(forgetful)).toBe(2);
+  expect(forgetful.logged.join()).toContain("CHECKPOINT_FILE is not set");
+  // The record of the last run is signed, and names commit 3: it says nothing of commit 2, and that one is gone.
+  expect((await statusOf(forgetful)).checkedAt).toBe(`${days[1]}T00:00:00.000Z`);
+  await until("the proxy to tell", () =>
+    /checked\.json: it is signed and names commit 3, which the log does not have/.test(logOf(forgetful)),
+  );
+  expect(await metric(forgetful, "prs_untrusted_total")).toBe(1);
+
+  // Another history, signed by the same key: one was rolled back, say, in a copy of the store.
+  for (const key of [layout.logCheckpoint, layout.checked]) await storage.delete(key);
+  await publishRecords(storage, records(45), 777, { signing: { key: ours } });
+  await polls(again, 4);
+  expect((await again.get("/api/v1/status")).status).toBe(503);
+  expect(logOf(again)).toMatch(/it is of 3 entries .* does not continue the log of 3 entries/);
+  const kept = await readFile(checkpointFile, "utf8");
+  await publishGood(storage, 778);
+  await until("the fork to be told", () =>
+    /it is of 4 entries .* does not continue the log of 3 entries/.test(logOf(again)),
+  );
+  expect((await again.get("/api/v1/status")).status).toBe(503);
+  // What it knows is kept, so another restart does not help either.
+  expect(await readFile(checkpointFile, "utf8")).toBe(kept);
+  await until("the proxy that remembers nothing", async () => (await commitOf(forgetful)) === 4);
+  await Promise.all([again.stop(), forgetful.stop()]);
+});
+
+test("a start is refused with files of keys, or of a checkpoint, that cannot be used", async () => {
+  await writeFile(join(folder, "bad.keys"), `# ours\n${verifierText(ours)}\n${verifierText(ours)}x\n`);
+  await writeFile(join(folder, "empty.keys"), "# none\n");
+  const text = `${ours.name}\n3\n${"A".repeat(43)}=\nsnapshot ${"0".repeat(64)}\n`;
+  await writeFile(join(folder, "old"), signNote(text, ours));
+  const storage = await signedStore();
+  const at = (file: string | undefined) => file && join(folder, file);
+  const bad: [keys: string | undefined, checkpointFile: string | undefined, RegExp][] = [
+    ["missing", undefined, /TRUSTED_KEYS: .*missing cannot be read/],
+    ["bad.keys", undefined, /TRUSTED_KEYS: .*bad\.keys, line 3: its last part is not base64/],
+    ["empty.keys", undefined, /TRUSTED_KEYS: .*empty\.keys holds no key/],
+    ["trusted.keys", "bad.keys", /CHECKPOINT_FILE: .*bad\.keys cannot be used/],
+    ["trusted.keys", "old", /CHECKPOINT_FILE: .*old cannot be used: .* format 2, .* only keys\//],
+    [undefined, "x", /CHECKPOINT_FILE needs TRUST_POLICY or TRUSTED_KEYS/],
+  ];
+  for (const [keys, checkpointFile, reason] of bad)
+    await expect(
+      proxyOn(storage, { trustedKeys: at(keys), checkpointFile: at(checkpointFile) }),
+    ).rejects.toThrow(reason);
+});
+
+test("a key is changed without a gap, while a proxy runs that trusts both", async () => {
+  const next = testKey(ours.name, "next");
+  const both = join(folder, "both.keys");
+  await writeFile(both, [ours, next].map((key) => `${verifierText(key)}\n`).join(""));
+  const storage = await signedStore();
+  const old = await proxyOn(storage);
+  const proxy = await proxyOn(storage, { trustedKeys: both });
+  // The new publisher must know the old key, and then signs at once, even though it has nothing new.
+  const content = [records(40), 700] as const;
+  await expect(publishRecords(storage, ...content, { signing: { key: next } })).rejects.toThrow(
+    /--sign-over 3/,
+  );
+  const signing = { key: next, trusted: [ours] };
+  for (const outcome of ["published", "unchanged"])
+    expect(await publishRecords(storage, ...content, { signing })).toMatchObject({ outcome, commit: 4 });
+  await until("the commit of the new key", async () => (await commitOf(proxy)) === 4);
+  await expect(publishGood(storage, 740)).rejects.toThrow(/no trusted key signed it/);
+  await publishRecords(storage, records(41), 741, { signing: { key: next } });
+  await until("the next one", async () => (await commitOf(proxy)) === 5);
+  expect(await commitOf(old)).toBe(3);
+  await Promise.all([proxy.stop(), old.stop()]);
+});
+
+test("a store that nobody signed is signed from a commit on that the operator names", async () => {
+  const storage = await linkedStore(folder, "unsigned", async (made) => {
+    for (const bri of bris) await publishRecords(made, records(30), bri);
+  });
+  const open = await proxyOn(storage, { trustedKeys: undefined });
+  expect((await open.get("/api/v1/checkpoint")).status).toBe(404);
+  const proxy = await proxyOn(storage);
+  expect((await proxy.get("/api/v1/status")).status).toBe(503);
+  const publish = (over?: number) =>
+    publishRecords(storage, records(30), bris.at(-1)!, { signing: { key: ours, over } });
+  await expect(publish()).rejects.toThrow(/commits\/0000000003\.json: nobody signed it.*--sign-over 3/);
+  await expect(publish(2)).rejects.toThrow(/--sign-over 3/);
+  expect(await publish(3)).toMatchObject({ outcome: "published", commit: 4, signature: "signed" });
+  for (const each of [open, proxy]) {
+    await until("the signed commit", async () => (await each.get("/api/v1/checkpoint")).status === 200);
+    expect((await each.get("/api/v1/checkpoint")).text).toBe(String(await storage.get(layout.logCheckpoint)));
+  }
+  await Promise.all([proxy.stop(), open.stop()]);
 });

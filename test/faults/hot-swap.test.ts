@@ -97,7 +97,7 @@ function expectPage(answer: Answer, query: Query): void {
   expect(isDeepStrictEqual(markets, all.slice(start, start + size)), answer.text).toBe(true);
 }
 
-const [snapshots, clients] = [20, 3];
+const [snapshots, clients] = [8, 3];
 
 let proxy: TestProxy;
 let key: string;

@@ -120,8 +120,8 @@ describe("the folder for temporary files", () => {
     expect(await folders()).toEqual([]);
   });
 
-  /** Runs a process that makes such a folder, and kills it. */
-  async function killedRun(): Promise<void> {
+  /** Runs a process that makes such a folder, and ends it by a signal. */
+  async function endedBy(signal: NodeJS.Signals): Promise<void> {
     const module = JSON.stringify(join(import.meta.dirname, "../../scripts/temporary.ts"));
     const script = `import(${module}).then(({ withTemporaryFolder }) => withTemporaryFolder(async (folder) => {
       process.stdout.write(folder);
@@ -134,13 +134,18 @@ describe("the folder for temporary files", () => {
     const closed = new Promise((resolve) => child.once("close", resolve));
     const made = await new Promise((resolve) => child.stdout.once("data", resolve));
     await writeFile(join(String(made), "rows"), "x");
-    child.kill("SIGKILL");
+    child.kill(signal);
     await closed;
-    expect(await folders()).toHaveLength(1);
   }
 
+  test.each(["SIGTERM", "SIGINT"] as const)("holds nothing of a run that %s ended", async (signal) => {
+    await endedBy(signal);
+    expect(await folders()).toEqual([]);
+  });
+
   test("loses the folder of a run that was killed with the next run", async () => {
-    await killedRun();
+    await endedBy("SIGKILL");
+    expect(await folders()).toHaveLength(1);
     await withTemporaryFolder(nothing);
     expect(await folders()).toEqual([]);
   });

@@ -57,7 +57,7 @@ const cursor: Target = {
     cursorText("q=fed will*&from=2025-01-01T00:00:00.000Z"),
     Buffer.from(cursorText("")).toString("base64url"),
   ],
-  words: ["min_composite", "disputed", "category", "&q=", "&to=", "%25", "\\u00e9", "ſ", "İ"],
+  words: ["&q=", "&to=", "%25", "\\u00e9", "ſ", "İ"],
   run(input) {
     const text = input[0] === 0x5b ? input.toString("base64url") : input.toString();
     const read = refused(() => decodeCursor(text), "INVALID_CURSOR");
@@ -78,7 +78,7 @@ const archiveQuery: Target = {
     `since=${digest}&until=${digest}&skip=4`,
     `id=${id}&of=${digest},${"cd".repeat(32)}`,
   ],
-  words: [...known, "%2B", "%C3%A9", "month", "ſ", "\ufb03", "Z", "+00:00"],
+  words: [...known, "%C3%A9", "ſ", "\ufb03", "Z", "+00:00"],
   run(input) {
     const search = searchOf(`/?${input.toString("latin1")}`);
     canonicalTarget(pathOf(input.toString("latin1")));
@@ -123,16 +123,7 @@ const headers: Target = {
     `text/csv;header=present, application/x-ndjson;q=0.5, */*;q=0.1\ngzip;q=0.5, identity\nW/"${digest}-gzip", "x"\nBearer prs_x\n\nscores.v1, bearer.prs_x`,
     `application/json\n*;q=0\n*\n\nprs_x`,
   ],
-  words: [
-    "application/json",
-    "application/x-ndjson",
-    "text/csv",
-    ";q=0",
-    ";charset=utf-8",
-    "header=absent",
-    "W/",
-    "Bearer ",
-  ],
+  words: [";charset=utf-8", "header=absent"],
   run(input) {
     const [accept = "", coding = "", tags = "", authorization = "", key = "", protocols = ""] =
       linesIn(input);
@@ -203,7 +194,7 @@ const body: Target = {
     `\x01{"predicateHints":["a = 1"],"jsonPredicateHints":"{}","limitHint":"5","version":1,"timestamp":"x"}`,
     '\x02{"jsonrpc":"2.0"}',
   ],
-  words: ["slugs", "predicateHints", "limitHint", "version", "startingVersion", "\u2028", "\ufeff"],
+  words: ["startingVersion", "\u2028", "\ufeff"],
   async run(input) {
     const row = bodies[(input[0] ?? 0) % bodies.length]!;
     const [content, head] = parted(input.subarray(1));
@@ -314,17 +305,7 @@ const hints: Target = {
         ],
       },
     ].map((hint) => (typeof hint === "string" ? hint : JSON.stringify(hint))),
-  words: [
-    "composite",
-    "resolved_at",
-    "tier",
-    "IS NULL",
-    "<>",
-    "greaterThanOrEqual",
-    "children",
-    "valueType",
-    "and",
-  ],
+  words: ["IS NULL", "<>", "greaterThanOrEqual", "and"],
   run(input) {
     const text = input.toString();
     const json = text.startsWith("{") || text.startsWith("[");

@@ -60,7 +60,8 @@ const seeds = await seedsOf(plain);
 for (const [index, input] of [...seeds, ...readCorpus(name, seeds)].entries())
   writeFileSync(join(corpus, String(index)), input);
 const escaped = (word: string) => `"${Buffer.from(word).toString("hex").replace(/../g, "\\x$&")}"\n`;
-writeFileSync(dictionary, (plain.words ?? []).map(escaped).join(""));
+const inSeeds = seeds.flatMap((seed) => seed.toString("latin1").match(/[a-z_]{2,24}/gi) ?? []);
+writeFileSync(dictionary, [...new Set([...inSeeds, ...(plain.words ?? [])])].map(escaped).join(""));
 
 const { OptionsManager, OptionSource } = core;
 const options = new OptionsManager(OptionSource.DefaultCLIOptions).merge(

@@ -41,7 +41,7 @@ const lines: Target = {
     `${linesWith(texts.toReversed())}\0${linesWith([deletion, puts[2]!])}`,
     `${linesWith([texts[0]!])}\0${linesWith([puts[1]!.replace("Will", "\u2028")])}`,
   ],
-  words: ['{"op":"put","market":', '{"op":"delete","id":"', ',"resolvedAt":"', "}\n", "\u2029"],
+  words: ["\u2029"],
   async run(input) {
     const path = await folder();
     const [old, news, merged] = ["old", "news", "merged"].map((name) => join(path, name)) as [
@@ -107,7 +107,6 @@ const copyState: Target = {
     `${JSON.stringify({ formatVersion, ...state })}\0${JSON.stringify(whole)}\0${JSON.stringify(known)}`,
     `${JSON.stringify(state)}\0${JSON.stringify({ kind: "changes", since: digest, snapshotId: digest, count: 1 })}`,
   ],
-  words: ["formatVersion", "snapshotId", "checkpoint", "bytes", "segments", "whole"],
   async run(input) {
     const path = join(await folder(), "copy");
     const copy = await CopyFolder.open(path);
@@ -169,16 +168,7 @@ const mcp: Target = {
     calling("count_markets", { by: ["tier", "month"] }),
     `${calling("get_market", { id: market(2).id })}\0 2025-11-25`,
   ],
-  words: [
-    "initialize",
-    "protocolVersion",
-    "capabilities",
-    "clientInfo",
-    "arguments",
-    "cursor",
-    "_meta",
-    "__proto__",
-  ],
+  words: ["initialize", "protocolVersion", "capabilities", "clientInfo", "cursor", "_meta", "__proto__"],
   async run(input) {
     const { port, key } = await service();
     const [body, version] = parted(input);

@@ -88,18 +88,7 @@ const manifest: Target = {
     const lists = others.map((list) => JSON.parse(list));
     return [JSON.stringify({ root: JSON.parse(stored.toString()), lists, scores }), stored];
   },
-  words: [
-    "formatVersion",
-    "feedVersion",
-    "segments",
-    "parts",
-    "lists",
-    "scores",
-    "\\nscore aave ",
-    "markets",
-    "pages",
-    "__proto__",
-  ],
+  words: ["feedVersion", "pages", "__proto__"],
   async run(input) {
     const objects = new Map<string, Buffer>();
     const keep = (keyOf: (hash: string) => string, bytes: Buffer) => {
@@ -166,7 +155,7 @@ const commit: Target = {
     ...records.map(([, record], index) => `${index}${JSON.stringify(record)}`),
     `0${seal(commitRecord).toString()}`,
   ],
-  words: ["commit", "withdrawn", "changeCounts", "digest", "note", "__proto__", "toJSON", '"1":'],
+  words: ["__proto__", "toJSON", '"1":'],
   run(input) {
     const [schema] = records[(input[0] ?? 0) % records.length]!;
     const json = jsonIn(input.subarray(1));
@@ -230,7 +219,7 @@ const note: Target = {
     verifierText(witnesses[0]!),
     `${origin}\n7\n${head.head.toString("base64")}\nmore\n\n— x AAAAAAA=\n`,
   ],
-  words: [origin, "\n\n", "— ", "w1", "PRIVATE+KEY+", "\u0085", "\u200b", "\ud83d\ude00"],
+  words: ["\u0085", "\u200b", "\ud83d\ude00"],
   async run(input) {
     const text = input.toString();
     const key = refused(() => parseVerifierKey(text), NoteKeyError);
@@ -267,7 +256,7 @@ const policy: Target = {
     `# none\nlog ${verifierText(logKey)}\nquorum none\n`,
     `witness a ${verifierText(witnesses[0]!)}\ngroup g all a\ngroup h any g\nquorum h`,
   ],
-  words: ["log ", "witness ", "group ", "quorum ", "none", "all", "any", "#", "\t", "https://"],
+  words: ["\t"],
   async run(input) {
     const read = refused(() => parsePolicy(input, "policy"), "KEY_FILE");
     const text = input.toString();

@@ -1,5 +1,4 @@
 import { filterValuesOf } from "../../schemas/filters.ts";
-import { formatVersion } from "../../schemas/versions.ts";
 import { ChangePart, encodeChangePart } from "../../snapshots/changes/record.ts";
 import { keyOfLine } from "../../snapshots/format/market-line.ts";
 import {
@@ -160,15 +159,6 @@ const page: Target = {
 
 const wordTable: Target = {
   seeds: () => [words, unframed(words), unframed(encodeWords([["a"], ["a", "ab", "b"]]))],
-  words: [
-    "markets",
-    "unicode",
-    "sections",
-    "blocks",
-    "dictionary",
-    "postings",
-    `{"formatVersion":${formatVersion}`,
-  ],
   async run(input) {
     const table = refused(() => new WordTable("words", framed(wordsMagic, input)), CorruptObjectError);
     if (!table) return;

@@ -6,7 +6,7 @@ export interface Target {
   seeds(): readonly (Uint8Array | string)[] | Promise<readonly (Uint8Array | string)[]>;
   /** Throws when something is broken that must hold. The time and the memory that it takes are bounded by the fuzzer. */
   run(input: Buffer): void | Promise<void>;
-  /** Texts that inputs are made of, which are hard to find by chance. */
+  /** Texts that inputs are made of beside the words of seeds, which are hard to find by chance. */
   words?: readonly string[];
   /** Input bytes at most; 4,096 unless it says otherwise. */
   maxBytes?: number;
