@@ -130,35 +130,6 @@ describe("proofs of a service whose publisher signs", () => {
       await unsigned.stop();
     }
   });
-
-  test("are the same where tiles are not those of the checkpoint, and 503 where commits do not tell either", async () => {
-    const keys = [layout.commit(1), layout.logTile("0/000.p/5")];
-    for await (const { key } of proxy.storage.list(`${layout.logTile.prefix}entries/`)) keys.push(key);
-    const whole = new Map<string, Buffer>();
-    for (const key of keys) whole.set(key, (await proxy.storage.get(key))!);
-    const damage = async (key: string) => {
-      const damaged = Buffer.from(whole.get(key)!);
-      damaged[0]! ^= 1;
-      await proxy.storage.put(key, damaged);
-    };
-    const path = `/api/v1/scores/${slug}/proof`;
-    const proof = (await proxy.get(path)).json();
-    const by = await proxy.another();
-    try {
-      for (const key of keys.slice(1)) await damage(key);
-      expect((await by.get(path)).json()).toEqual(proof);
-      await damage(layout.commit(1));
-      const fresh = await proxy.another();
-      expect((await fresh.get(path)).status).toBe(503);
-      for (const [key, bytes] of whole) await proxy.storage.put(key, bytes);
-      await until("the proof", async () => (await fresh.get(path)).status === 200);
-      expect((await fresh.get(path)).json()).toEqual(proof);
-      await fresh.stop();
-    } finally {
-      await by.stop();
-      for (const [key, bytes] of whole) await proxy.storage.put(key, bytes);
-    }
-  });
 });
 
 describe("the client and a log that grows", () => {

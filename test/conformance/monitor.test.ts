@@ -61,10 +61,15 @@ describe.skipIf(!programs)("a monitor without any of our code", () => {
 
   const monitor = () => run(programs!.monitor, ["-policy", join(folder, "trust.policy"), "-log", base]);
 
-  test("reads every entry of the log, as the commits have them", async () => {
+  test("reads every entry of the log, as the commits have them, and refuses an altered one", async () => {
     const entries = (await readLog(memoryStorage(objects))).map((commit) => String(entryOf(commit)));
     expect((await monitor()).stdout.trim().split("\n")).toEqual(entries);
     expect(entries).toHaveLength(3);
+    const at = layout.logTile("entries/000.p/3");
+    const good = objects.get(at)!;
+    objects.set(at, Buffer.from(String(good).replace('"commit":2', '"commit":4')));
+    await expect(monitor()).rejects.toMatchObject({ code: 1 });
+    objects.set(at, good);
   });
 
   test("runs as OPERATING.md says, which finds the newest entry's hash by hand too", async () => {
@@ -77,34 +82,5 @@ describe.skipIf(!programs)("a monitor without any of our code", () => {
     const newest = (await readLog(memoryStorage(objects))).at(-1)!;
     const hash = leafHash(entryOf(newest)).toString("hex");
     expect(stdout.split("\n")).toEqual([hash, hash, ""]);
-  });
-
-  test.each([
-    [
-      "a checkpoint that too few cosigned",
-      layout.logCheckpoint,
-      (bytes: Buffer) => String(bytes).replace(/— witness.example\/m1.*\n/, ""),
-    ],
-    [
-      "a checkpoint of another size",
-      layout.logCheckpoint,
-      (bytes: Buffer) => String(bytes).replace("\n3\n", "\n2\n"),
-    ],
-    [
-      "an altered entry",
-      layout.logTile("entries/000.p/3"),
-      (bytes: Buffer) => String(bytes).replace('"commit":2', '"commit":4'),
-    ],
-    [
-      "an altered hash",
-      layout.logTile("0/000.p/3"),
-      (bytes: Buffer) => Buffer.concat([Buffer.alloc(1), bytes.subarray(1)]),
-    ],
-  ] as const)("refuses %s", async (_, at, alter) => {
-    const good = objects.get(at)!;
-    objects.set(at, Buffer.from(alter(good)));
-    await expect(monitor()).rejects.toMatchObject({ code: 1 });
-    objects.set(at, good);
-    await monitor();
   });
 });

@@ -105,8 +105,19 @@ describe("the log of a store whose tiles are altered or gone", () => {
         else expect([name, answer.status, answer.body]).toEqual([name, 200, bytes]);
         if (name.startsWith("tile/")) expect(answer.headers["cache-control"]).toBe(keptForAYear);
       }
-      const proof = (await proxy.get("/api/v1/scores/aave/proof")).json();
+      const path = "/api/v1/scores/aave/proof";
+      const proof = (await proxy.get(path)).json();
       expect(proof).toMatchObject({ commit: 3, checkpoint: String(whole.get("checkpoint")) });
+      // Where the commits do not tell either, there is none until they do again.
+      const commit = layout.commit(1);
+      const bytes = (await storage.get(commit))!;
+      await storage.put(commit, Buffer.from(bytes.map((byte) => byte ^ 1)));
+      const blind = await first.another();
+      expect((await blind.get(path)).status).toBe(503);
+      await storage.put(commit, bytes);
+      await until("the proof", async () => (await blind.get(path)).status === 200);
+      expect((await blind.get(path)).json()).toEqual(proof);
+      await blind.stop();
       await proxy.stop();
       await first.stop();
     },
