@@ -4,8 +4,8 @@ import { IntegrityError, verifyCopy, verifyProof, verifyScoreProof } from "../..
 import { MarketProof, type ScoreProof } from "../../schemas/envelopes.ts";
 import { flipped, inLog, noteKey, proofIn, type Shape } from "../helpers/archive/proofs.ts";
 import { startTestProxy, type TestProxy } from "../helpers/http/proxy.ts";
-import { bearer, until } from "../helpers/http/proxy-client.ts";
-import { market, publishArchive } from "../helpers/publish/records.ts";
+import { bearer } from "../helpers/http/proxy-client.ts";
+import { market } from "../helpers/publish/records.ts";
 import { python, pythonSays } from "./python.ts";
 
 const key = noteKey("prs.example/log");
@@ -174,20 +174,5 @@ describe("a proof of the service", () => {
     if (!python) return;
     const said = saidTo([...good, ...bad].map(with_), known);
     expect(said.map((id) => id !== "")).toEqual([...good.map(() => true), ...bad.map(() => false)]);
-  });
-
-  test("of an earlier snapshot leads to the id of that one", async () => {
-    const { id } = market(9);
-    const before: MarketProof = (await proofOf(id)).json();
-    await publishArchive(proxy.storage, { markets: 700, bri: 650 });
-    await until("the new snapshot", async () => (await proofOf(id)).json().commit === 2);
-    const after: MarketProof = (await proofOf(id)).json();
-    expect(after.snapshotId).not.toBe(before.snapshotId);
-    expect(await verifyProof(after, { id })).toEqual(market(9));
-    const query = `?asOf=${before.snapshotId}`;
-    const old = await proxy.get(`/api/v1/markets/${id}/proof${query}`, { headers });
-    expect([old.json(), old.headers["x-snapshot-id"]]).toEqual([before, before.snapshotId]);
-    const record = await proxy.get(`/api/v1/markets/${id}${query}`, { headers });
-    expect([record.text, record.headers["x-snapshot-id"]]).toEqual([before.market, before.snapshotId]);
   });
 });
