@@ -74,6 +74,12 @@ export const faults: readonly Fault[] = [
     fault: "if (!least && least) await requireContinued(storage, least, checkpoint, file);",
   },
   {
+    name: "a run that another one has followed counts as set back",
+    file: "snapshots/trust/log/believe.ts",
+    text: "      if (followed) continue;\n",
+    fault: "",
+  },
+  {
     name: "changes are told forwards alone",
     file: "snapshots/read/changes/changes.ts",
     text: "from.commit <= to.commit ? steps : back",
