@@ -1,11 +1,11 @@
-import type { Browser, Page } from "playwright-core";
+import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { meanings } from "../../schemas/meanings.ts";
 import { describeApi } from "../../schemas/openapi/document.ts";
 import { startTestProxy, type TestProxy } from "../helpers/http/proxy.ts";
 import { until } from "../helpers/http/proxy-client.ts";
 import { findChromium, launch } from "../helpers/servers/chromium.ts";
-import { tracesOf } from "../helpers/servers/site-page.ts";
+import { openWatched, tracesOf, type WatchedPage } from "../helpers/servers/site-page.ts";
 
 const program = findChromium();
 
@@ -14,29 +14,14 @@ describe.skipIf(!program)("the page /docs/ in Chromium", () => {
   let proxy: TestProxy;
   let key: string;
   let browser: Browser;
-  let page: Page;
-  /** What the browser complained of: errors of scripts, of loading, and of the page's policy. */
-  let complaints: string[];
-  let requested: URL[];
+  let watched: WatchedPage;
+  let page: WatchedPage["page"];
   beforeAll(async () => {
     proxy = await startTestProxy();
     key = await proxy.issue({ plan: "developer" });
     browser = await launch(program!);
-    const context = await browser.newContext({ viewport: { width: 390, height: 844 } });
-    page = await context.newPage();
-    complaints = [];
-    requested = [];
-    page.on("console", (message) => complaints.push(message.text()));
-    page.on("pageerror", (error) => complaints.push(error.message));
-    page.on("requestfailed", (request) => {
-      const reason = request.failure()?.errorText;
-      // On a busy machine Chromium also says this of a request whose answer a script has read to its end.
-      if (reason !== "net::ERR_ABORTED") complaints.push(`failed: ${request.url()} ${reason}`);
-    });
-    page.on("request", (request) => requested.push(new URL(request.url())));
-    await page.addInitScript(`addEventListener("securitypolicyviolation", (violation) =>
-      console.error("policy: " + violation.violatedDirective + " " + violation.blockedURI))`);
-    await page.goto(`${base()}/docs/`);
+    watched = await openWatched(browser, `${base()}/docs/`, { scheme: "light", width: 390 });
+    ({ page } = watched);
     await page.locator(".opblock").first().waitFor();
   });
   afterAll(async () => {
@@ -58,10 +43,7 @@ describe.skipIf(!program)("the page /docs/ in Chromium", () => {
     return answer.textContent();
   }
 
-  const expectPeace = () => {
-    expect(complaints).toEqual([]);
-    expect(requested.filter(({ origin, protocol }) => protocol !== "data:" && origin !== base())).toEqual([]);
-  };
+  const expectPeace = () => expect(watched.faults).toEqual([]);
 
   test("shows every operation without a complaint or a request elsewhere", async () => {
     const operations = Object.values(describeApi().paths ?? {}).flatMap(({ get, post }) => [get, post]);
@@ -108,7 +90,7 @@ describe.skipIf(!program)("the page /docs/ in Chromium", () => {
   test("an address can be tried, with what the page suggests", async () => {
     await operation("Scores", "batchScores").locator(".try-out__btn").click();
     expect(await tryOut()).toBe("200");
-    expect(requested.map(({ pathname }) => pathname)).toContain("/api/v1/scores/batch");
+    expect(watched.asked).toContain(`${base()}/api/v1/scores/batch`);
     expectPeace();
   });
 
@@ -120,11 +102,8 @@ describe.skipIf(!program)("the page /docs/ in Chromium", () => {
     const request = page.waitForRequest("**/scores/batch");
     expect(await tryOut()).toBe("200");
     expect(await (await request).headerValue("authorization")).toBe(`Bearer ${key}`);
-    const asked = requested.map(String);
     // The page shows the command that does the same, with the key.
-    expect(await tracesOf({ page, context: page.context(), faults: complaints, asked }, key)).toEqual([
-      "document",
-    ]);
+    expect(await tracesOf(watched, key)).toEqual(["document"]);
     expectPeace();
   });
 
@@ -142,10 +121,10 @@ describe.skipIf(!program)("the page /docs/ in Chromium", () => {
       undefined;
     }`);
     await until("the browser to report a policy violation", () =>
-      complaints.some((text) => text.startsWith("policy: script-src")),
+      watched.faults.some((text) => text.startsWith("policy: script-src")),
     );
     expect(await page.evaluate("window.slipped")).toBeUndefined();
-    complaints.length = 0;
+    watched.faults.length = 0;
   });
 
   test("leads back to the site", async () => {

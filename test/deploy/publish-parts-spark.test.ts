@@ -11,7 +11,7 @@ import { testFolder } from "../helpers/store/test-folder.ts";
 
 const folder = testFolder();
 /** The spark-submit of an installed Spark, or undefined where none is installed. */
-const spark = fromEnvironment("TEST_SPARK_SUBMIT", "Spark", "engines-install.sh");
+const spark = fromEnvironment("TEST_SPARK_SUBMIT", "Spark", "python-install.sh engines");
 const root = new URL("../..", import.meta.url).pathname;
 const program = join(root, ".github/deploy/publish_parts.py");
 

@@ -13,7 +13,7 @@ import { testFolder } from "../helpers/store/test-folder.ts";
 
 const folder = testFolder();
 /** A Python that has Dagster, or undefined where none is installed. */
-const dagster = fromEnvironment("TEST_DAGSTER_PYTHON", "Dagster", "engines-install.sh");
+const dagster = fromEnvironment("TEST_DAGSTER_PYTHON", "Dagster", "python-install.sh engines");
 const root = new URL("../..", import.meta.url).pathname;
 const file = (name: string) => join(root, ".github/deploy", name);
 const sources = join(folder, "sources");

@@ -245,16 +245,10 @@ describe("a script is refused", () => {
     ["empty", views(`${parquet("markets")} WHERE false`, scores), ["empty.sql (markets): has no rows"]],
   ])("with what is wrong: %s", async ([name, text, told]) => {
     const file = await script(`${name}.sql`, text);
-    const check = await run(`check --sources ${file}`);
-    const publish = await run(`publish --sources ${file} --store store`);
-    for (const { code, stderr } of [check, publish]) {
-      expect(code).toBe(3);
-      for (const part of told)
-        expect(stderr).toEqual(
-          typeof part === "string" ? expect.stringContaining(part) : expect.stringMatching(part),
-        );
-      expect(stderr).not.toContain("secret");
-    }
+    const { code, stderr } = await run(`publish --sources ${file} --store store`);
+    expect(code).toBe(3);
+    for (const part of told) expect(stderr).toMatch(part);
+    expect(stderr).not.toContain("secret");
   });
 
   test("when it is not there, no text, or not local", async () => {

@@ -11,9 +11,8 @@ set -Eeuo pipefail
 dir=$(realpath -m "${1:?usage: ceph-start.sh DIR [PORT]}")
 servers=$(cd "$(dirname "$0")" && pwd)
 conf=$dir/ceph.conf
-. "$servers/ports.sh"
+. "$servers/start.sh"
 
-say() { echo "ceph-start: $*" >&2; }
 new_uuid() { cat /proc/sys/kernel/random/uuid; }
 
 failed() {
@@ -22,19 +21,8 @@ failed() {
   "$servers/ceph-stop.sh" "$dir"
 }
 
-for program in ceph-mon ceph-osd radosgw radosgw-admin ceph; do
-  if ! command -v "$program" >/dev/null; then
-    say "$program is missing: apt-get install --no-install-recommends ceph-mon ceph-osd radosgw ceph-common"
-    exit 1
-  fi
-done
-if [ -e "$conf" ]; then
-  "$servers/ceph-stop.sh" "$dir"
-  rm -rf "$dir"/{mon,osd,rgw,run,log,monmap,ceph.conf}
-elif [ -n "$(ls -A "$dir" 2>/dev/null)" ]; then
-  say "$dir holds something else; give a new or empty folder"
-  exit 1
-fi
+require "ceph-mon ceph-osd radosgw ceph-common" ceph-mon ceph-osd radosgw radosgw-admin ceph
+clear_folder ceph.conf mon osd rgw run log monmap
 s3_port=${2:-$(free_port)}
 if taken "$s3_port"; then
   say "port $s3_port is taken"

@@ -10,10 +10,8 @@ set -Eeuo pipefail
 
 dir=$(realpath -m "${1:?usage: slurm-start.sh DIR}")
 servers=$(cd "$(dirname "$0")" && pwd)
-. "$servers/ports.sh"
+. "$servers/start.sh"
 PATH=$PATH:/usr/sbin:/sbin
-
-say() { echo "slurm-start: $*" >&2; }
 
 failed() {
   say "failed; logs are in $dir/log"
@@ -21,19 +19,8 @@ failed() {
   "$servers/slurm-stop.sh" "$dir"
 }
 
-for program in slurmctld slurmd sbatch munged; do
-  if ! command -v "$program" >/dev/null; then
-    say "$program is missing: apt-get install --no-install-recommends slurm-wlm munge"
-    exit 1
-  fi
-done
-if [ -e "$dir/slurm.conf" ]; then
-  "$servers/slurm-stop.sh" "$dir"
-  rm -rf "$dir"/{log,state,spool-*,munge.*,cgroup.conf,slurm.conf}
-elif [ -n "$(ls -A "$dir" 2>/dev/null)" ]; then
-  say "$dir holds something else; give a new or empty folder"
-  exit 1
-fi
+require "slurm-wlm munge" slurmctld slurmd sbatch munged
+clear_folder slurm.conf log state spool-n1 spool-n2 munge.{key,seed,pid,sock,sock.lock} cgroup.conf
 trap failed ERR
 
 mkdir -p "$dir"/{log,state}

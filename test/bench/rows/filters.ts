@@ -36,7 +36,7 @@ export async function measureFilters(bench: Bench): Promise<Measurement[]> {
     if (wants(4)) measured.push(...compared(4, "next page of that filter", postgres, next));
   }
   const { chdb } = bench.programs;
-  if (wants(17) && !chdb) bench.say("row 17 is left out: test/servers/chdb-install.sh installs chdb");
+  if (wants(17) && !chdb) bench.say("row 17 is left out: test/servers/python-install.sh chdb installs it");
   if (wants(17) && chdb) {
     const peer = await startChdb(bench, chdb);
     const first = await latencies(others, { ours: askOurs, peer }, (answers, filter) =>

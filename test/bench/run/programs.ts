@@ -12,7 +12,7 @@ const packages = {
 } as const;
 
 export interface Programs extends Record<keyof typeof packages, string> {
-  /** A Python that has chdb, where test/servers/chdb-install.sh has made one. */
+  /** A Python that has chdb, where test/servers/python-install.sh has made one. */
   chdb: string | undefined;
   /** KrakenD's engine, where test/servers/gateway-install.sh has built it. */
   gateway: string | undefined;

@@ -6,7 +6,7 @@ const run = promisify(execFile);
 
 /** A Python that has the clients of others, or undefined where none is installed. */
 export const findClients = () =>
-  fromEnvironment("TEST_CLIENTS_PYTHON", "the clients of others", "clients-install.sh");
+  fromEnvironment("TEST_CLIENTS_PYTHON", "the clients of others", "python-install.sh clients");
 
 /** Runs Python code, which gets `given` as `given` and puts its answer into `answer`. Throws what Python says. */
 export async function python<Answer>(program: string, given: object, code: string): Promise<Answer> {

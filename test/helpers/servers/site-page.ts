@@ -56,7 +56,8 @@ export async function watch(context: BrowserContext, address: string): Promise<W
   page.on("pageerror", (error) => faults.push(String(error)));
   page.on("request", (request) => {
     asked.push(request.url());
-    if (new URL(request.url()).origin !== new URL(address).origin) faults.push(`asked ${request.url()}`);
+    const { origin, protocol } = new URL(request.url());
+    if (protocol !== "data:" && origin !== new URL(address).origin) faults.push(`asked ${request.url()}`);
   });
   await page.addInitScript(`document.addEventListener("securitypolicyviolation", (breach) => {
     console.error("policy: " + breach.violatedDirective + " " + breach.blockedURI);
