@@ -57,14 +57,12 @@ export const verifyCommand = command({
     ...allowing,
   },
   async run(values, _operand, shell) {
-    const { json, store, repair = false, since: given, "since-file": named, ...others } = values;
-    const { "trusted-key": keyFile, "trust-policy": policyFile, "log-begins-at": first, ...choices } = others;
-    const trusting = { "trusted-key": keyFile, "trust-policy": policyFile };
-    const stray = Object.keys(choices)[0];
+    const { json, store, repair = false, since: given, "since-file": named } = values;
+    const stray = Object.keys(values).find((name) => name === "sources" || name in allowing);
     if (stray && !repair) throw usageError(`--${stray} goes with --repair`);
-    const begins = logBegins({ "log-begins-at": first });
-    const policy = await trustPolicy(shell, trusting);
-    const signing = await readSigning(shell, { ...trusting, unsigned: choices.unsigned });
+    const begins = logBegins(values);
+    const policy = await trustPolicy(shell, values);
+    const signing = await readSigning(shell, values);
     const trust = policy ? new Trust(policy) : trustOf(signing);
     const told = integerOption("since", given, { min: 0, otherwise: 0 });
     if (told > 0 && named !== undefined) throw usageError("--since and --since-file exclude each other");
@@ -84,7 +82,7 @@ export const verifyCommand = command({
       seen: seen ? seen.commit : told,
     };
     const done = repair
-      ? await verifyAndRepair(shell, storage, readPublishing(shell, choices), options)
+      ? await verifyAndRepair(shell, storage, readPublishing(shell, values), options)
       : await verify(storage, progressOn(shell.stderr), options);
     const { faults, unchecked, commits, collected, markets, objects, bytes, unreferenced, passedOver } = done;
     shell.report(json, done, [
