@@ -305,7 +305,8 @@ const NamedFile = ObjectRef.extend({ name: z.string() });
 /**
  * `runs/<run>/plan.json`: how a publish run is divided, and what all its parts must have in common: versions, the
  * commit that it builds on, and the files of the sources. `oldest` and `newest` are the times of a file's markets; null
- * where it has none. `from` is the key of a part's first market; null for the first part, and for one without markets.
+ * where it has none. `keys` has the key of a part's first market, but none of the first part or of one without markets.
+ * Version 1.0.0 put others after it, or alone into the first part.
  */
 export const PartsPlan = z.object({
   formatVersion: FormatVersion,
@@ -319,7 +320,7 @@ export const PartsPlan = z.object({
   ),
   scoreFiles: z.array(NamedFile),
   parts: z
-    .array(z.object({ markets: Count, from: Key.nullable() }))
+    .array(z.object({ markets: Count, keys: z.array(Key) }))
     .min(1)
     .max(maxParts),
   ...sealed,

@@ -145,7 +145,7 @@ function divide({ markets, edges }: Keys, count: number): PartsPlan["parts"] {
     const from = starts[part - 1];
     const first = part === 0 ? 0 : (from?.ordinal ?? markets);
     const end = starts[part]?.ordinal ?? markets;
-    return { markets: end - first, from: from ? { resolvedAt: from.resolvedAt, id: from.id } : null };
+    return { markets: end - first, keys: from ? [{ resolvedAt: from.resolvedAt, id: from.id }] : [] };
   });
 }
 
@@ -260,5 +260,5 @@ export function pinnedBy({ startedAt, files, scoreFiles }: PartsPlan): PinnedFil
 
 /** The markets of a part. */
 export function rangeOf({ parts }: PartsPlan, part: number): KeyRange {
-  return { from: parts[part - 1]?.from ?? undefined, before: parts[part]?.from ?? undefined };
+  return { from: part === 1 ? undefined : parts[part - 1]?.keys[0], before: parts[part]?.keys[0] };
 }

@@ -3,7 +3,7 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import type { HistoricalMarket } from "../../../../schemas/records.ts";
 import { exitCodeOf } from "../../../../scripts/cli.ts";
-import { planParts } from "../../../../snapshots/publish/parts/plan-parts.ts";
+import { planParts, rangeOf } from "../../../../snapshots/publish/parts/plan-parts.ts";
 import { joinParts, publishPart } from "../../../../snapshots/publish/parts/publish-parts.ts";
 import { type PublishOptions, publish } from "../../../../snapshots/publish/publish.ts";
 import { SourceRefusal } from "../../../../snapshots/sources/sources.ts";
@@ -243,6 +243,18 @@ describe("a plan", () => {
     },
   };
 
+  test("of 1.0.0, whose keys divide sorts too, gives parts the same ranges", () => {
+    const [first, second, third] = [keys[10]!, keys[20]!, keys[30]!];
+    const parts = [
+      { markets: 20, keys: [first] },
+      { markets: 20, keys: [second, third] },
+      { markets: 0, keys: [] },
+    ];
+    const plan = { parts } as unknown as Parameters<typeof rangeOf>[0];
+    expect(rangeOf(plan, 1)).toEqual({ from: undefined, before: second });
+    expect(rangeOf(plan, 2)).toEqual({ from: second, before: undefined });
+  });
+
   test("tells where parts begin, and of what time each file's markets are", async () => {
     const told: number[] = [];
     const storage = memoryStorage(new Map());
@@ -253,8 +265,8 @@ describe("a plan", () => {
       2,
     );
     expect(parts).toEqual([
-      { markets: begun, from: null },
-      { markets: count - begun, from: keys[begun] },
+      { markets: begun, keys: [] },
+      { markets: count - begun, keys: [keys[begun]] },
     ]);
     expect(files.map(({ rows, oldest, newest }) => [rows, oldest, newest])).toEqual([
       [20_000, 0, 19],
