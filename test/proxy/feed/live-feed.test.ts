@@ -1,10 +1,11 @@
 import { once } from "node:events";
 import { mkdir, symlink } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import type { ScoreChange } from "../../../schemas/rooms/feed.ts";
 import { rollback } from "../../../snapshots/maintain/rollback.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
+import { newestCommit, readCommit } from "../../../snapshots/store/log/commits.ts";
 import {
   bring,
   draftOf,
@@ -20,34 +21,48 @@ import type { TestProxy } from "../../helpers/http/proxy.ts";
 import { until } from "../../helpers/http/proxy-client.ts";
 import { type Book, bookOf, changesBetween, publishBook } from "../../helpers/publish/score-books.ts";
 
-const books = [
-  bookOf({ aave: 500, curve: 600, lido: 700 }),
-  bookOf({ aave: 510, curve: 600, lido: 710 }),
-  bookOf({ aave: 520, lido: 710, maker: 800 }),
-  bookOf({ aave: 520, curve: 630, lido: 710, maker: 810 }),
-] as const;
+/** The scores of a test, of which one protocol is its own: no list and no snapshot is that of another test. */
+const booksOf = (own: string) =>
+  [
+    { aave: 500, curve: 600, lido: 700 },
+    { aave: 510, curve: 600, lido: 710 },
+    { aave: 520, lido: 710, maker: 800 },
+    { aave: 520, curve: 630, lido: 710, maker: 810 },
+  ].map((bris) => bookOf({ ...bris, [own]: 1 })) as [Book, Book, Book, Book];
 const expired = { type: "error", code: "SNAPSHOT_EXPIRED" };
 
 let proxy: TestProxy;
-let others: TestProxy[];
+/** Proxies that a test started beside it. */
+let others: TestProxy[] = [];
+let tests = 0;
+let books: ReturnType<typeof booksOf>;
 let key: string;
-/** Ids of the snapshots, and what each changed. */
+/** The number of the first commit of a test, ids of its snapshots, and what each changed. */
+let first: number;
 let ids: string[];
 let steps: ScoreChange[][];
 let book: Book;
+beforeAll(async () => {
+  ({ proxy } = await startFeedProxy(bookOf({ aave: 1 })));
+});
+afterAll(() => proxy.stop());
 beforeEach(async () => {
-  const started = await startFeedProxy(books[0]);
-  ({ proxy, key } = started);
-  others = [];
-  ids = [started.first];
+  tests += 1;
+  // Listeners of the tests before are still there, and an owner may have a few.
+  key = await proxy.issue({ plan: "developer", owner: `test ${tests}` });
+  books = booksOf(`test-${tests}`);
+  [book] = books;
+  ids = [await publishBook(proxy.storage, book)];
   steps = [[]];
-  book = books[0];
+  first = (await newestCommit(proxy.storage))!.entry.commit;
+  await takenUp(proxy, ids[0]!);
 });
 afterEach(async () => {
   for (const other of others) await other.stop();
-  await proxy.stop();
+  others = [];
 });
 
+const rollBack = () => rollback(proxy.storage, `${first}`, () => new Date("2026-03-01T02:00:00.000Z"));
 async function publish(next: Book, storage = proxy.storage, markets = 3): Promise<string> {
   const id = await publishBook(storage, next, { markets });
   steps.push(await changesBetween(storage, book, next));
@@ -92,7 +107,7 @@ describe("a client", () => {
   test("is told of a rollback as of any other commit", async () => {
     await publish(books[1]);
     const { heard, count } = await listenGreeted(proxy.port, key, { since: ids[1]! });
-    await rollback(proxy.storage, "1", () => new Date("2026-03-01T02:00:00.000Z"));
+    await rollBack();
     const back = await changesBetween(proxy.storage, books[1], books[0]);
     await count(1 + back.length);
     expect(heard).toEqual([hello(ids[1]!), ...back]);
@@ -157,10 +172,10 @@ const sameChange = (one: ScoreChange, other: ScoreChange) =>
   one.slug === other.slug && one.snapshotId === other.snapshotId;
 
 describe("a client that asks for snapshots", () => {
-  const published = (commit: number, changes: object | null) => ({
+  const published = (place: number, changes: object | null) => ({
     type: "snapshot.published",
-    snapshotId: ids[commit - 1]!,
-    commit,
+    snapshotId: ids[place]!,
+    commit: first + place,
     publishedAt: expect.any(String),
     counts: { markets: expect.any(Number), protocols: expect.any(Number) },
     changes,
@@ -176,11 +191,11 @@ describe("a client that asks for snapshots", () => {
     await ask({ snapshots: true, slugs: [] });
     await publish(books[1], proxy.storage, 5);
     await count(2);
-    expect(heard.slice(1)).toEqual([published(2, { added: 2, changed: 0, removed: 0 })]);
+    expect(heard.slice(1)).toEqual([published(1, { added: 2, changed: 0, removed: 0 })]);
     await ask({ snapshots: true });
     await publish(books[2], proxy.storage, 5);
     await count(3 + steps[2]!.length);
-    expect(heard.slice(2)).toEqual([...steps[2]!, published(3, { added: 0, changed: 0, removed: 0 })]);
+    expect(heard.slice(2)).toEqual([...steps[2]!, published(2, { added: 0, changed: 0, removed: 0 })]);
     await ask({ snapshots: false });
     await publish(books[3], proxy.storage, 5);
     await count(3 + steps[2]!.length + steps[3]!.length);
@@ -204,11 +219,11 @@ describe("a client that goes on from a snapshot", () => {
 
   test("that a rollback withdrew is told the way back from it", async () => {
     await publish(books[1]);
-    const { entry } = await rollback(proxy.storage, "1", () => new Date("2026-03-01T02:00:00.000Z"));
+    const { entry } = await rollBack();
     const back = await changesBetween(proxy.storage, books[1], books[0]);
     await until(
       "the new commit to be served",
-      async () => (await proxy.get("/api/v1/status")).json().publishedAt === entry.publishedAt,
+      async () => (await proxy.get("/api/v1/status")).json().commit === entry.commit,
     );
     expect(await from(ids[1]!)).toEqual([...back, hello(ids[0]!)]);
     // The snapshot rolled back to is the newest of its name.
@@ -219,7 +234,7 @@ describe("a client that goes on from a snapshot", () => {
     await publish(books[1]);
     await publish(books[2]);
     await takenUp(proxy, ids[2]!);
-    const key1 = layout.manifest((await newestManifestOf(1)).hash);
+    const key1 = await manifestOf(first);
     await proxy.storage.delete(key1);
     // This one has the collected snapshot still in memory.
     const other = await proxy.another();
@@ -237,7 +252,8 @@ describe("a client that goes on from a snapshot", () => {
 
   test("that another process has already taken up is greeted with it, and told what follows once", async () => {
     const draft = await draftOf(proxy.storage);
-    await publish(books[1], draft.storage, 5);
+    // No other test has so many markets, and with them this segment.
+    await publish(books[1], draft.storage, 6);
     const segment = layout.segment((await newestManifest(draft.storage)).segments.at(-1)!.hash);
     const hold = await unreadable(segment);
     await bring(draft.objects, proxy.storage, [segment]);
@@ -245,17 +261,17 @@ describe("a client that goes on from a snapshot", () => {
     expect(heard).toEqual([hello(ids[1]!)]);
     expect((await proxy.get("/healthz")).headers["x-snapshot-id"]).toBe(ids[0]);
     await hold.release(draft.objects.get(segment)!);
-    await publish(books[2], proxy.storage, 5);
+    await publish(books[2], proxy.storage, 6);
     await count(1 + steps[2]!.length);
     expect(heard).toEqual([hello(ids[1]!), ...steps[2]!]);
   });
 
   test("goes on through a restart of the proxy, and over to another one", async () => {
-    const first = await proxy.another();
-    const { heard, closed, count } = await listenGreeted(first.port, key);
+    const ending = await proxy.another();
+    const { heard, closed, count } = await listenGreeted(ending.port, key);
     await publish(books[1]);
     await count(1 + steps[1]!.length);
-    await first.stop();
+    await ending.stop();
     expect(await closed).toBe(1001);
     await publish(books[2]);
     others = [await proxy.another(), await proxy.another()];
@@ -270,10 +286,8 @@ describe("a client that goes on from a snapshot", () => {
   });
 });
 
-/** The reference of an earlier commit's manifest. */
-async function newestManifestOf(number: number): Promise<{ hash: string }> {
-  return JSON.parse(String(await proxy.storage.get(layout.commit(number)))).manifest;
-}
+const manifestOf = async (number: number) =>
+  layout.manifest((await readCommit(proxy.storage, number))!.manifest.hash);
 
 /** Lets the store fail at one object, which is still to come. */
 async function unreadable(object: string) {
@@ -285,6 +299,7 @@ async function unreadable(object: string) {
 }
 
 describe("while the store fails", () => {
+  beforeEach(() => void proxy.logged.splice(0));
   const failed = () => proxy.logged.filter((line) => line.includes("the live feed could not go on")).length;
 
   test("nothing is told, and afterwards all of it", async () => {
@@ -312,7 +327,7 @@ describe("while the store fails", () => {
     await unreadable(list);
     await bring(draft.objects, proxy.storage, [list]);
     await until("a failed poll", () => failed() > 0);
-    await proxy.storage.delete(layout.manifest((await newestManifestOf(2)).hash));
+    await proxy.storage.delete(await manifestOf(first + 1));
     await proxy.storage.delete(list);
     const both = await changesBetween(proxy.storage, books[0], books[2]);
     await publish(books[3]);
