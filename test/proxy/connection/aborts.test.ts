@@ -10,7 +10,7 @@ import { bookOf, publishBook } from "../../helpers/publish/score-books.ts";
 import { collectGarbage } from "../../helpers/servers/memory.ts";
 import { testFolder } from "../../helpers/store/test-folder.ts";
 
-const clients = 300;
+const [clients, rounds] = [300, 5];
 // The connections that the proxy opens to an origin, those of them that it keeps, and more records than either.
 const [connections, kept, protocols] = [64, 16, 150];
 const folder = testFolder();
@@ -72,7 +72,7 @@ async function bytesInUse(): Promise<number> {
 }
 
 /** Runs a round again and again: no connection and no memory stays of it, and the proxy goes on. */
-async function nothingStays(rounds: number, round: () => Promise<void>): Promise<void> {
+async function nothingStays(round: () => Promise<void>): Promise<void> {
   const socketsBefore = sockets();
   const inUse: number[] = [];
   for (let count = 0; count < rounds; count += 1) {
@@ -97,7 +97,7 @@ describe(`${clients} clients that go away again and again`, () => {
     await start({});
     const request = head("/api/v1/markets/historical?pageSize=60");
     const whole = (await proxy.raw(request.replace("\r\n\r\n", "\r\nConnection: close\r\n\r\n"))).length;
-    await nothingStays(5, () =>
+    await nothingStays(() =>
       allLeave(
         () => request,
         async (socket) => {
@@ -110,16 +110,16 @@ describe(`${clients} clients that go away again and again`, () => {
   });
 
   test.each([
-    { title: "until it answers after all", rounds: 5, answers: true },
-    { title: "which never answers", rounds: 7, answers: false },
-  ])("unanswered, every connection to the origin taken, $title", async ({ rounds, answers }) => {
+    { title: "until it answers after all", answers: true },
+    { title: "which never answers", answers: false },
+  ])("unanswered, every connection to the origin taken, $title", async ({ answers }) => {
     // Only this test lets the deadline pass. Nothing is kept of an answer, so that every request needs the origin.
     const originSeconds = patient.originSeconds / 2;
     await start({ cacheBytes: 8, limits: { originSeconds } });
     const slugs = (await proxy.get(list)).json().scores.map((row: { slug: string }) => row.slug);
     expect(slugs).toHaveLength(protocols);
     vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
-    await nothingStays(rounds, async () => {
+    await nothingStays(async () => {
       const owed: { socket: Socket; answer: () => void }[] = [];
       origin.behave = (socket, body, target) =>
         owed.push({ socket, answer: () => good(socket, body, target) });
