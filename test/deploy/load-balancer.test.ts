@@ -1,7 +1,7 @@
 import { Agent, createServer } from "node:http";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { startTestProxy, type TestProxy } from "../helpers/http/proxy.ts";
-import { type Answer, type Call, call, outcome } from "../helpers/http/proxy-client.ts";
+import { type Call, call, outcome, remaining } from "../helpers/http/proxy-client.ts";
 import { findNginx, type Nginx, startBalancer } from "../helpers/servers/nginx.ts";
 import { listenLocally } from "../helpers/servers/programs.ts";
 import { findRedis, type TestRedis, testRedis } from "../helpers/servers/redis.ts";
@@ -9,7 +9,6 @@ import { findRedis, type TestRedis, testRedis } from "../helpers/servers/redis.t
 const list = "/api/v1/scores";
 const nginx = findNginx();
 const redisServer = findRedis();
-const remaining = (answer: Answer) => Number(answer.headers["x-ratelimit-remaining"]);
 
 describe.skipIf(!nginx)("a load balancer", () => {
   test("goes on with a proxy whose answer it could not take, and takes a long head", async () => {

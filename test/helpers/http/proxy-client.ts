@@ -82,6 +82,9 @@ export function outcome(answer: Answer): string {
     : `${answer.status} ${problemOf(answer).code}`;
 }
 
+/** Units that an answer says are left today. */
+export const remaining = ({ headers }: Pick<Answer, "headers">) => Number(headers["x-ratelimit-remaining"]);
+
 /** A connection on which bytes were sent. */
 export interface RawConnection {
   socket: Socket;

@@ -9,7 +9,7 @@ import { isFault } from "../../../schemas/errors.ts";
 import { readKeys, revokeKey } from "../../../snapshots/keys/keys.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { startTestProxy, type TestProxy } from "../../helpers/http/proxy.ts";
-import { bearer, call, problemOf, until } from "../../helpers/http/proxy-client.ts";
+import { bearer, call, problemOf, remaining, until } from "../../helpers/http/proxy-client.ts";
 import { collectGarbage } from "../../helpers/servers/memory.ts";
 import { testFolder } from "../../helpers/store/test-folder.ts";
 
@@ -31,7 +31,7 @@ describe("over real connections", () => {
     const agent = new Agent({ localAddress: from });
     const answer = await call(proxy.port, "/api/v1/scores", { agent, headers });
     agent.destroy();
-    return Number(answer.headers["x-ratelimit-remaining"]);
+    return remaining(answer);
   }
   beforeAll(async () => {
     others.push(await proxy.another({ trustProxy: { hops: 1 } }));

@@ -8,7 +8,7 @@ import { decodeCursor } from "../../../snapshots/read/archive/paging.ts";
 import { archiveQuery } from "../../helpers/archive/query.ts";
 import { answerOf, answersIn } from "../../helpers/attack/wire.ts";
 import { startTestProxy, type TestProxy } from "../../helpers/http/proxy.ts";
-import { type Answer, bearer, open, outcome, problemOf } from "../../helpers/http/proxy-client.ts";
+import { bearer, open, outcome, problemOf, remaining } from "../../helpers/http/proxy-client.ts";
 
 const archive = "/api/v1/markets/historical";
 const kibibyte = 1024;
@@ -55,10 +55,9 @@ describe("17 requests at once on one connection, of which 16 wait", () => {
     requests()
       .join("")
       .replace(/\r\n\r\n$/, "\r\nConnection: close\r\n\r\n");
-  const left = (answer: Answer) => Number(answer.headers["x-ratelimit-remaining"]);
 
   test("are answered one after another and counted one by one", async () => {
-    const before = left(await proxy.get("/api/v1/scores", { headers: bearer(key) }));
+    const before = remaining(await proxy.get("/api/v1/scores", { headers: bearer(key) }));
     const answers = answersOf(await proxy.raw(all()));
     expect(answers).toHaveLength(17);
     for (const [place, answer] of answers.entries()) {
@@ -66,9 +65,9 @@ describe("17 requests at once on one connection, of which 16 wait", () => {
       if (place % 3 === 1) expect(answer.json().pageSize).toBe(place);
       if (place % 3 === 2) expect(problemOf(answer).parameter).toBe(`p${place}`);
     }
-    const counted = answers.map(left);
+    const counted = answers.map(remaining);
     expect(counted.toSorted((a, b) => b - a)).toEqual(Array.from({ length: 17 }, (_, n) => before - 1 - n));
-    expect(left(await proxy.get("/api/v1/scores", { headers: bearer(key) }))).toBe(before - 18);
+    expect(remaining(await proxy.get("/api/v1/scores", { headers: bearer(key) }))).toBe(before - 18);
   });
 
   test("with 10 units left are 10 answers and 7 refusals", async () => {

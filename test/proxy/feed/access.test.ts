@@ -8,14 +8,13 @@ import {
   handshake,
   hello,
   type ListenChoices,
-  type Listener,
   leave,
   listen,
   listenGreeted,
   startFeedProxy,
 } from "../../helpers/http/live-feed.ts";
 import type { TestProxy } from "../../helpers/http/proxy.ts";
-import { type Answer, bearer, outcome, until } from "../../helpers/http/proxy-client.ts";
+import { type Answer, bearer, outcome, remaining, until } from "../../helpers/http/proxy-client.ts";
 import { bookOf } from "../../helpers/publish/score-books.ts";
 
 let proxy: TestProxy;
@@ -106,7 +105,6 @@ describe("a handshake", () => {
 });
 
 describe("the quota", () => {
-  const remaining = ({ headers }: Pick<Listener, "headers">) => Number(headers["x-ratelimit-remaining"]);
   const left = (of: string) => proxy.left(of);
 
   test("counts a connection once, whatever is told on it, and refuses the one beyond", async () => {

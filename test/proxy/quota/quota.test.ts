@@ -7,14 +7,13 @@ import { type QuotaStore, sqliteQuota, threadedQuota } from "../../../proxy/quot
 import { createQuota, secondsUntil } from "../../../proxy/quota/quota.ts";
 import { redisQuota } from "../../../proxy/quota/redis.ts";
 import { patient, startTestProxy, type TestProxy } from "../../helpers/http/proxy.ts";
-import { type Answer, bearer, outcome, problemOf, until } from "../../helpers/http/proxy-client.ts";
+import { bearer, outcome, problemOf, remaining, until } from "../../helpers/http/proxy-client.ts";
 import { findRedis, testRedis } from "../../helpers/servers/redis.ts";
 import { testFolder } from "../../helpers/store/test-folder.ts";
 
 const folder = testFolder();
 
 const list = "/api/v1/scores";
-const remaining = (answer: Answer) => Number(answer.headers["x-ratelimit-remaining"]);
 
 describe("over HTTP", () => {
   let proxy: TestProxy;

@@ -3,13 +3,12 @@ import { type AddressInfo, createServer } from "node:net";
 import { describe, expect, test } from "vitest";
 import type { FailurePolicy } from "../../../proxy/quota/quota.ts";
 import { startTestProxy, type TestProxy } from "../../helpers/http/proxy.ts";
-import { type Answer, bearer, outcome, until } from "../../helpers/http/proxy-client.ts";
+import { type Answer, bearer, outcome, remaining, until } from "../../helpers/http/proxy-client.ts";
 import { findRedis, startRelay, testRedis } from "../../helpers/servers/redis.ts";
 
 const [list, usagePath] = ["/api/v1/scores", "/api/v1/usage"];
 const program = findRedis();
 const noon = Date.parse("2100-03-01T12:00:00.000Z");
-const remaining = (answer: Answer) => Number(answer.headers["x-ratelimit-remaining"]);
 
 /** `200 4`: the outcome and what is left, once both families of headers tell the same, or nothing. */
 function told(answer: Answer): string {

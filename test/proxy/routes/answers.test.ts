@@ -2,7 +2,7 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { type LabelFacet, MarketFacets, MarketPage, ScoreList, Status } from "../../../schemas/envelopes.ts";
 import { ProtocolScore } from "../../../schemas/records.ts";
 import { startTestProxy, type TestProxy } from "../../helpers/http/proxy.ts";
-import { bearer, outcome } from "../../helpers/http/proxy-client.ts";
+import { bearer, outcome, remaining } from "../../helpers/http/proxy-client.ts";
 import { slugs } from "../../helpers/publish/records.ts";
 import { describeStores } from "../../helpers/store/stores.ts";
 
@@ -51,7 +51,7 @@ describeStores("what each address answers from %s", ({ newLocation, environment 
       ...["200", "200", "400 INVALID_BODY", "413 BODY_TOO_LARGE"],
       "415 UNSUPPORTED_MEDIA_TYPE",
     ]);
-    const left = answers.map(({ headers }) => Number(headers["x-ratelimit-remaining"]));
+    const left = answers.map(remaining);
     expect(left).toEqual([1, 2, 3, 4, 5].map((units) => before - units));
     expect(await proxy.left(aegis)).toBe(before - 5);
   });

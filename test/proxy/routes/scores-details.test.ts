@@ -6,7 +6,7 @@ import { openSources } from "../../../snapshots/sources/open-sources.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { type FaultyOrigin, startFaultyOrigin } from "../../helpers/http/faulty-origin.ts";
 import { startTestProxy, type TestProxy } from "../../helpers/http/proxy.ts";
-import { type Answer, bearer, outcome, problemOf, until } from "../../helpers/http/proxy-client.ts";
+import { bearer, outcome, problemOf, remaining, until } from "../../helpers/http/proxy-client.ts";
 import { publishFreely } from "../../helpers/publish/publish-freely.ts";
 import { type ScoreDetails, sourceDetails } from "../../helpers/publish/score-details.ts";
 import { sourceFixtures, start } from "../../helpers/publish/sources.ts";
@@ -46,7 +46,6 @@ async function serve({ storage, get }: TestProxy, directory: string): Promise<vo
 const addressOf = (slug: string, kind: string) => `/api/v1/scores/${slug}/${kind}`;
 const ask = (path: string, headers: Record<string, string> = {}, key = keys.developer) =>
   proxy.get(path, { headers: { ...bearer(key), ...headers } });
-const remaining = (answer: Answer) => Number(answer.headers["x-ratelimit-remaining"]);
 
 describe("history and dimensions of a published sample", () => {
   test.each(kinds)("%s is what its rows say, byte for byte, for every protocol and plan", async (kind) => {
