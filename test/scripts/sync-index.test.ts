@@ -1,6 +1,6 @@
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { Commit } from "../../schemas/store/stored-objects.ts";
 import { encodeWords, unicodeVersion } from "../../snapshots/index/encode-words.ts";
 import { WordTable } from "../../snapshots/index/word-table.ts";
@@ -37,6 +37,8 @@ const markets = recordsOf(0, 100).map((one, place) => ({
 const more = [...markets, ...recordsOf(200, 201)];
 
 const objects: Objects = new Map();
+/** What every test begins with: the first commit. */
+let first: Objects;
 const storage = memoryStorage(objects);
 let time = Date.parse("2026-03-01T00:00:00.000Z");
 const now = () => {
@@ -46,14 +48,18 @@ const now = () => {
 let proxy: TestProxy;
 let copy: string;
 
+beforeAll(async () => {
+  await publishRecords(storage, markets, 700, { signing: { key }, now });
+  expect(newestManifest(objects).segments).toHaveLength(2);
+  first = new Map(objects);
+});
 beforeEach(async () => {
   objects.clear();
+  for (const [name, bytes] of first) objects.set(name, bytes);
   proxy = await startTestProxy({ empty: true });
   copy = await mkdtemp(join(folder, "copy-"));
   await writeFile(join(folder, "key"), await proxy.issue());
   await writeFile(join(folder, "key.pub"), verifierText(key));
-  await publishRecords(storage, markets, 700, { signing: { key }, now });
-  expect(newestManifest(objects).segments).toHaveLength(2);
 });
 afterEach(() => proxy.stop());
 
