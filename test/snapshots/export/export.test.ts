@@ -200,18 +200,23 @@ describe("the files of an export", () => {
 });
 
 describe("an export", () => {
+  const published = new Map<string, Buffer>();
+  let snapshotId: string;
+  beforeAll(async () => {
+    ({ snapshotId } = await publishRecords(memoryStorage(published), recordsOf(0, 400)));
+  });
+
   /** One with two files. */
-  async function small() {
+  function small() {
     const objects = new Map<string, Buffer>();
-    const storage = memoryStorage(objects);
-    const { snapshotId } = await publishRecords(storage, recordsOf(0, 400));
-    return { objects, storage, snapshotId };
+    for (const [key, bytes] of published) objects.set(key, Buffer.from(bytes));
+    return { objects, storage: memoryStorage(objects) };
   }
 
   const newest = { ...market(900), resolvedAt: "2029-01-01T00:00:00.000Z" };
 
   test("uses files of earlier ones where their markets are the same, and does nothing twice", async () => {
-    const { storage } = await small();
+    const { storage } = small();
     const { total } = await exported(storage);
     expect(total.objects).toBeGreaterThan(1);
     const counting = countingStorage(storage);
@@ -225,7 +230,7 @@ describe("an export", () => {
   });
 
   test("makes files again that only an export before the two newest has, which a collection may take", async () => {
-    const { storage } = await small();
+    const { storage } = small();
     const { total } = await exported(storage);
     for (const first of [1000, 2000]) {
       await publishRecords(storage, recordsOf(first, first + 20));
@@ -236,7 +241,7 @@ describe("an export", () => {
   });
 
   test("does not use a file or a record that a collection is about to delete", async () => {
-    const { storage, snapshotId } = await small();
+    const { storage } = small();
     await exported(storage);
     const record = (await readExported(storage, layout.exportRecord, snapshotId))!;
     const files = record.files.map(({ hash }) => layout.exportFile(hash));
@@ -248,7 +253,7 @@ describe("an export", () => {
   });
 
   test("of a damaged archive fails, and nothing is listed", async () => {
-    const { objects, storage, snapshotId } = await small();
+    const { objects, storage } = small();
     const key = [...objects.keys()].find((name) => name.startsWith(layout.segment.prefix))!;
     const page = layout.page(readPages(key, objects.get(key)!)[0]!.hash);
     const bytes = objects.get(page)!;
@@ -258,7 +263,7 @@ describe("an export", () => {
   });
 
   test("by a store that keeps other bytes than it was given fails", async () => {
-    const { storage, snapshotId } = await small();
+    const { storage } = small();
     const lossy: Storage = {
       ...storage,
       putIfAbsent: (key, body) => {
@@ -272,7 +277,7 @@ describe("an export", () => {
   });
 
   test("is checked by verify to the last byte, and made whole by another run", async () => {
-    const { objects, storage, snapshotId } = await small();
+    const { objects, storage } = small();
     await exported(storage);
     const record = (await readExported(storage, layout.exportRecord, snapshotId))!;
     const [file, other] = [record.files[0]!, record.files[1]!];

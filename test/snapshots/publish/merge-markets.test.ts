@@ -49,7 +49,7 @@ describe("an increment gives what its sources give alone", () => {
         const { first, second } = drawn(draw);
         await expectSameAsAlone(first, second);
       }),
-      { numRuns: 15 },
+      { numRuns: 8 },
     );
   });
 
