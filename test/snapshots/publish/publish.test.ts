@@ -5,7 +5,6 @@ import { layout } from "../../../snapshots/store/layout.ts";
 import { newestCommit } from "../../../snapshots/store/log/commits.ts";
 import { verify } from "../../../snapshots/verify/verify.ts";
 import { addMarkets } from "../../helpers/archive/odd-markets.ts";
-import { startArchiveProxy } from "../../helpers/http/archive-proxy.ts";
 import { publishRecords, recordsOf, slugs } from "../../helpers/publish/records.ts";
 import { publishSources, writePlainSources, writeSources } from "../../helpers/publish/sample-sources.ts";
 import { Crash } from "../../helpers/store/faulty-store.ts";
@@ -64,10 +63,9 @@ describeStores("publishing to %s", ({ environment, newStore }) => {
   });
 
   describe("two publishers", () => {
-    test("the one that comes second has lost, and readers see the other's snapshot", async () => {
+    test("the one that comes second has lost", async () => {
       const storage = newStore();
       await publishRecords(storage, recordsOf(0, 100));
-      const proxy = await startArchiveProxy(storage);
       const rival = changedStorage(storage, {
         async putIfAbsent(key, body) {
           if (key === layout.commit(2)) await publishRecords(storage, recordsOf(0, 120));
@@ -77,10 +75,7 @@ describeStores("publishing to %s", ({ environment, newStore }) => {
       const error = await publishRecords(rival, recordsOf(0, 110)).catch((thrown: unknown) => thrown);
       expect(error).toMatchObject({ code: "COMMIT_LOST" });
       expect(String(error)).toContain("another publisher made commit 2 first");
-      expect((await proxy.page({})).total).toBe(100);
-      await proxy.refresh();
-      expect((await proxy.page({})).total).toBe(120);
-      await proxy.stop();
+      expect((await newestCommit(storage))!.entry.counts.markets).toBe(120);
       expect((await verify(storage, () => {})).faults).toEqual([]);
       expect(await publishRecords(storage, recordsOf(0, 110))).toMatchObject({
         outcome: "published",

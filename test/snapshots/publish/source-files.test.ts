@@ -1,9 +1,10 @@
-import { readFile, utimes } from "node:fs/promises";
+import { readdir, readFile, utimes } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test, vi } from "vitest";
 import { idHash } from "../../../snapshots/index/id-table.ts";
 import { ExternalSort } from "../../../snapshots/publish/external-sort.ts";
 import { contentOf, hashContents } from "../../../snapshots/sources/files/source-files.ts";
+import { sha256 } from "../../../snapshots/store/layout.ts";
 import { withDuckDb } from "../../helpers/archive/sql.ts";
 import { snapshotCommand } from "../../helpers/publish/commands.ts";
 import { publishCounted, type RunChoices } from "../../helpers/publish/editable-sources.ts";
@@ -143,12 +144,14 @@ test("files on S3 that have not changed are not even fetched, whichever machine 
       return undefined;
     };
     let machine = 0;
+    let said = "";
     const run = async (store: string, sources = "s3://bucket/sources") => {
       fetched = [];
       machine += 1;
       const env = { ...s3.environment, XDG_CACHE_HOME: join(place, `cache-${machine}`) };
       const args = ["publish", "--sources", sources, "--store", join(place, store), "--json"];
       const { code, stdout, stderr } = await snapshotCommand(args, { from: folder, env });
+      said = stderr;
       const refusals = stderr.split("\n").filter((line) => line.includes("must not"));
       return {
         code,
@@ -160,6 +163,13 @@ test("files on S3 that have not changed are not even fetched, whichever machine 
     try {
       const all = await run("store");
       expect(all.fetched).toEqual(everything);
+      expect(said).toMatch(
+        new RegExp(`^Fetched ${everything.length} files \\(\\d+ bytes\\) of the sources$`, "m"),
+      );
+      expect(said).toMatch(/^fetching sources, bytes: \d+ of \d+ \(100 %\)$/m);
+      const cache = join(place, "cache-1/protocol-risk-score-service", sha256("s3://bucket/sources/"));
+      expect((await readdir(cache)).sort()).toEqual(["objects", "runs"]);
+      expect(await readdir(join(cache, "runs"))).toEqual([]);
       expect(await run("store")).toEqual({ ...all, fetched: ["protocol_scores.parquet"] });
       const [a, b] = await files.names();
       await files.run(`UPDATE rows SET question = 'Really?' WHERE ${one(a!, 1)}`);

@@ -5,13 +5,12 @@ import { afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest
 import { mirrorSources } from "../../../snapshots/sources/files/mirror.ts";
 import { openSources } from "../../../snapshots/sources/open-sources.ts";
 import type { Refusal } from "../../../snapshots/sources/sources.ts";
-import { directoryStorage } from "../../../snapshots/store/backends/directory.ts";
 import { createS3Client } from "../../../snapshots/store/backends/s3.ts";
 import { sha256 } from "../../../snapshots/store/layout.ts";
 import { openStorage } from "../../../snapshots/store/open-storage.ts";
 import { parseS3Location, type Storage, StorageError } from "../../../snapshots/store/storage.ts";
 import { type Ended, snapshotCommand } from "../../helpers/publish/commands.ts";
-import { publishSources, writeSources } from "../../helpers/publish/sample-sources.ts";
+import { writeSources } from "../../helpers/publish/sample-sources.ts";
 import { refusedBy } from "../../helpers/publish/sources.ts";
 import { createBucket, s3Environment } from "../../helpers/servers/ceph.ts";
 import { type S3Proxy, startS3Proxy } from "../../helpers/store/s3-proxy.ts";
@@ -241,23 +240,6 @@ describe.skipIf(!environment)("sources on S3", () => {
         from: folder,
         env: { AWS_ENDPOINT_URL_S3: endpoint, XDG_CACHE_HOME: join(folder, "xdg") },
       });
-
-    test("makes the snapshot that the directory makes, and the second run fetches nothing", async () => {
-      const { snapshotId } = await publishSources(sources, directoryStorage(join(folder, "same")), folder);
-      const first = await run(location, "from-s3", proxy.url);
-      expect(first, first.stderr).toMatchObject({ code: 0 });
-      expect(JSON.parse(first.stdout)).toMatchObject({ outcome: "published", snapshotId });
-      expect(first.stderr).toMatch(/^Fetched 3 files \(\d+ bytes\) of the sources$/m);
-      expect(first.stderr).toMatch(/^fetching sources, bytes: \d+ of \d+ \(100 %\)$/m);
-      proxy.passed = [];
-      const second = await run(location, "from-s3", proxy.url);
-      expect(JSON.parse(second.stdout)).toMatchObject({ outcome: "unchanged", snapshotId });
-      expect(second.stderr).toMatch(/^Fetched 0 files/m);
-      expect(proxy.fetched()).toEqual([]);
-      const cached = join(folder, "xdg", "protocol-risk-score-service", sha256(`${location}/`));
-      expect((await readdir(cached)).sort()).toEqual(["objects", "runs"]);
-      expect(await readdir(join(cached, "runs"))).toEqual([]);
-    });
 
     /** The error that is told on stdout, and on stderr in the same words. */
     const errorOf = ({ code, stdout, stderr }: Ended) => {
