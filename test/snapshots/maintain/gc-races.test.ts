@@ -48,17 +48,22 @@ async function expectNothingMissing(storage: Storage, outcome: "done" | "refused
   expect(await seenBy(storage)).toBe(newest?.entry.snapshotId);
 }
 
-test("a publish that was refused because of a collection succeeds after it", async () => {
+test("a publish and a rollback to what a collection deletes are refused, and the publish succeeds after it", async () => {
   const { storage } = three.copy();
-  let outcome: "done" | "refused" | undefined;
+  let outcomes: Promise<string[]> | undefined;
+  const bringBack = async () => [
+    await outcomeOf(publishRecords(storage, content(0), 700)),
+    await outcomeOf(rollback(storage, "1", () => now)),
+  ];
   const held = changedStorage(storage, {
     async delete(key) {
-      outcome ??= await outcomeOf(publishRecords(storage, content(0), 700));
+      outcomes ??= bringBack();
+      await outcomes;
       await storage.delete(key);
     },
   });
   await collectIn(held);
-  expect(outcome).toBe("refused");
+  expect(await outcomes).toEqual(["refused", "refused"]);
   await publishRecords(storage, content(0), 700);
   await expectNothingMissing(storage, "done");
 });

@@ -18,7 +18,13 @@ import {
   snapshotOf,
   storeOf,
 } from "../../helpers/store/rollback-store.ts";
-import { changedStorage, contentOf, countingStorage } from "../../helpers/store/storages.ts";
+import {
+  aroundCalls,
+  changedStorage,
+  changes,
+  contentOf,
+  countingStorage,
+} from "../../helpers/store/storages.ts";
 import { testFolder } from "../../helpers/store/test-folder.ts";
 
 const folder = testFolder();
@@ -199,6 +205,30 @@ test("publishing on hold is refused with the way on, also where a part of the ma
     expect(await contentOf(store)).toEqual(objects);
   }
 });
+
+test.for([
+  ["before", layout.commit(3)],
+  ["after", layout.commit(3)],
+  ["before", layout.stableScoreList],
+] as const)(
+  "a rollback that stops right %s it writes %s is finished by the same command",
+  async ([when, failing]) => {
+    const storage = await storeOf(folder, "A", "B");
+    const stopping = aroundCalls(storage, async (work, call) => {
+      if (call.key !== failing || !changes(call)) return work();
+      if (when === "after") await work();
+      throw new StorageError(`cannot write ${failing}`);
+    });
+    const stopped = await rollBack(stopping, 1).catch((error: unknown) => error);
+    // Whether a commit was stored can be asked afterwards.
+    expect(stopped instanceof Error).toBe(when === "before");
+    expect(await rollBack(storage, 1)).toMatchObject({
+      entry: { commit: 3, withdrawn: [[2, 2]] },
+      hold: true,
+    });
+    await expectShown(storage, 3);
+  },
+);
 
 /** The log of three commits as it would be if the first one's id began like this. */
 async function logAlike(storage: Storage, beginning: string): Promise<Map<string, Buffer>> {
