@@ -10,7 +10,7 @@ import { snapshotCommand } from "../../helpers/publish/commands.ts";
 import { publishCounted, type RunChoices } from "../../helpers/publish/editable-sources.ts";
 import { Files, one, outcomeOf } from "../../helpers/publish/market-files.ts";
 import { startSmallS3 } from "../../helpers/store/small-s3.ts";
-import { memoryStorage } from "../../helpers/store/storages.ts";
+import { countingStorage, memoryStorage } from "../../helpers/store/storages.ts";
 import { testFolder } from "../../helpers/store/test-folder.ts";
 
 const folder = testFolder();
@@ -80,11 +80,13 @@ test("a file that changes while others are taken over unread is refused at once;
         },
       };
     };
-    expect(await outcomeOf(directory, storage, { change })).toMatchObject({
+    const counting = countingStorage(storage);
+    expect(await outcomeOf(directory, counting, { change })).toMatchObject({
       refusal: "markets/f2.parquet: changed while it was read",
       unread: (await files.all()).length,
     });
     expect(opened).toBe(1);
+    expect(counting.written()).toEqual([]);
   });
 });
 
