@@ -43,7 +43,8 @@ beforeAll(async () => {
 const prefixes = [
   [layout.page.prefix, layout.publicObject.prefix],
   [layout.rows.prefix, layout.privateObject.prefix],
-  [layout.ids.prefix, layout.words.prefix, layout.origins.prefix],
+  [layout.ids.prefix, layout.origins.prefix],
+  [layout.words.prefix],
   [layout.segment.prefix],
   [layout.sourceFiles.prefix],
   [layout.manifest.prefix],
