@@ -1,10 +1,10 @@
 import { crc32 } from "node:zlib";
-import {
-  type ChangeCounts,
-  type ChangePartRef,
+import type {
+  ChangeCounts,
+  ChangePartRef,
   ChangeRecord,
-  type Commit,
-  type ObjectRef,
+  Commit,
+  ObjectRef,
 } from "../../schemas/store/stored-objects.ts";
 import { formatVersion } from "../../schemas/versions.ts";
 import { cuts } from "../format/bytes.ts";
@@ -27,9 +27,9 @@ import {
 import { leafHash } from "../format/tree.ts";
 import { CorruptObjectError, unlessSync } from "../store/errors.ts";
 import { inOrder } from "../store/in-parallel.ts";
-import { layout, maxRunBytes, sha256 } from "../store/layout.ts";
+import { layout, maxRunBytes } from "../store/layout.ts";
 import { readManifest } from "../store/manifest.ts";
-import { objectsIn, parseObject, type ReadObject } from "../store/objects.ts";
+import { objectsIn, type ReadObject, readParsed, referTo } from "../store/objects.ts";
 import type { Storage } from "../store/storage.ts";
 import { countsOf, difference, Entries, type Sides } from "./difference.ts";
 import { differingRows } from "./walk.ts";
@@ -74,19 +74,16 @@ export class ChangeRecordWriter {
     if (after) await this.#after.add(after);
   }
 
-  async finish(names: { since: string; until: string; counts: ChangeCounts }): Promise<ObjectRef> {
-    const { since, until, counts } = names;
+  async finish({
+    since,
+    until,
+    counts,
+  }: Pick<ChangeRecord, "since" | "until" | "counts">): Promise<ObjectRef> {
+    const { added, changed, removed } = counts;
     const [before, after] = [await this.#before.finish(), await this.#after.finish()];
-    const record: ChangeRecord = {
-      formatVersion,
-      since,
-      until,
-      counts: { added: counts.added, changed: counts.changed, removed: counts.removed },
-      before,
-      after,
-    };
-    const bytes = Buffer.from(JSON.stringify(record));
-    const ref = { hash: sha256(bytes), bytes: bytes.length };
+    const named = { formatVersion, since, until, counts: { added, changed, removed } };
+    const bytes = Buffer.from(JSON.stringify({ ...named, before, after } satisfies ChangeRecord));
+    const ref = referTo(bytes);
     await this.#objects.write(layout.changeRecord(ref.hash), bytes);
     return ref;
   }
@@ -116,7 +113,7 @@ class SideWriter {
 
   async #endPart(): Promise<void> {
     const bytes = await encodeChangePart(this.#texts.reverse());
-    const ref = { hash: sha256(bytes), bytes: bytes.length, lines: this.#texts.length };
+    const ref = { ...referTo(bytes), lines: this.#texts.length };
     this.#texts = [];
     await this.#objects.write(layout.changePart(ref.hash), bytes);
     this.#parts.push(ref);
@@ -144,11 +141,6 @@ export async function recordBetween(
   return { ref: await writer.finish(names), counts };
 }
 
-export async function readChangeRecord(read: ReadObject, ref: ObjectRef): Promise<ChangeRecord> {
-  const key = layout.changeRecord(ref.hash);
-  return parseObject(key, await read(key, ref), ChangeRecord);
-}
-
 /** Parts of change records, read side by side. */
 export function changeParts(
   read: ReadObject,
@@ -164,7 +156,7 @@ export function changeParts(
 
 /** A change record's own key and those of its parts. */
 export async function changeObjects(storage: Storage, ref: ObjectRef): Promise<string[]> {
-  const { before, after } = await readChangeRecord(objectsIn(storage), ref);
+  const { before, after } = await readParsed(objectsIn(storage), layout.changeRecord, ref);
   return [layout.changeRecord(ref.hash), ...[...before, ...after].map(({ hash }) => layout.changePart(hash))];
 }
 

@@ -1,10 +1,8 @@
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
-import { Fault } from "../../schemas/errors.ts";
 import type { ChangeFiles, ChangeRecord, ParquetFile } from "../../schemas/store/stored-objects.ts";
 import { formatVersion } from "../../schemas/versions.ts";
 import { type ChangePart, changeParts } from "../changes/record.ts";
-import { leafHash } from "../format/tree.ts";
 import { layout } from "../store/layout.ts";
 import { refuseCollected } from "../store/log/gc-records.ts";
 import { objectsIn } from "../store/objects.ts";
@@ -12,7 +10,7 @@ import type { Storage } from "../store/storage.ts";
 import type { Signing } from "../trust/log/believe.ts";
 import { sealSigned } from "../trust/notes/signed-note.ts";
 import { objectsOf, putFile } from "./export-records.ts";
-import { openTexts, readRows, valueSeparator, writeParquet } from "./parquet-file.ts";
+import { checkParquet, openTexts, type Texts, valueSeparator, writeParquet } from "./parquet-file.ts";
 
 /** The most text in a file, apart from one more part of a change record. */
 const maxTextBytes = 256 * 1024 * 1024;
@@ -34,17 +32,15 @@ export async function writeChangeFiles(
   await using changed = changedLines(storage, record);
   try {
     for (let next = await changed.next(); !next.done; ) {
-      const leaves: Buffer[] = [];
       let bytes = 0;
       await using texts = await openTexts(text);
       for (; !next.done && bytes < maxTextBytes; next = await changed.next()) {
         const { type, lines } = next.value;
         await texts.add(lines, Buffer.from(`${type}${valueSeparator}`));
-        leaves.push(...lines.map(leafHash));
         bytes += lines.reduce((sum, { length }) => sum + length, 0);
       }
       await texts.close();
-      files.push(await makeFile(storage, text, temporaryDirectory, { leaves, blocks: texts.blocks }));
+      files.push(await makeFile(storage, text, temporaryDirectory, texts));
     }
   } finally {
     await rm(text, { force: true });
@@ -59,17 +55,11 @@ async function makeFile(
   storage: Storage,
   text: string,
   temporaryDirectory: string,
-  { leaves, blocks }: { leaves: readonly Buffer[]; blocks: readonly number[] },
+  { leaves, blocks }: Texts,
 ): Promise<ParquetFile> {
   const parquet = join(temporaryDirectory, "changes.parquet");
   await writeParquet(text, parquet, temporaryDirectory, blocks, { changes: true });
-  let row = 0;
-  for await (const leaf of readRows(parquet, temporaryDirectory)) {
-    if (!leaves[row]?.equals(leaf))
-      throw new Fault("EXPORT_WRONG", "a file of changes differs from the change record");
-    row += 1;
-  }
-  if (row !== leaves.length) throw new Fault("EXPORT_WRONG", "a file of changes lacks rows");
+  await checkParquet(parquet, temporaryDirectory, leaves, ["a file of changes", "the change record"]);
   const file = await putFile(storage, parquet);
   await rm(parquet);
   return { ...file, rows: leaves.length };

@@ -15,7 +15,7 @@ import { identifier, quoted } from "../sources/duckdb/sql-literals.ts";
 import { CorruptObjectError, MissingObjectError, ObjectError, unless } from "../store/errors.ts";
 import { hashIn, type Kind, layout, sha256 } from "../store/layout.ts";
 import { isWithdrawn, logFrom } from "../store/log/commits.ts";
-import { readObject, readRecord } from "../store/objects.ts";
+import { type ReadObject, readRecord } from "../store/objects.ts";
 import type { ByteRange, Storage } from "../store/storage.ts";
 import { type Signing, trustOf } from "../trust/log/believe.ts";
 import { sealSigned } from "../trust/notes/signed-note.ts";
@@ -111,18 +111,11 @@ export async function signExportsOf(storage: Storage, newest: Commit, signing: S
 const chunkHashes = (file: Buffer): Buffer =>
   Buffer.from(chunksOf(file, chunkBytes.file).map(sha256).join(""), "hex");
 
-export async function readChunkHashes(storage: Storage, { chunks, bytes }: ParquetFile): Promise<Buffer> {
-  return checkedHashes(
-    await readObject(storage, layout.exportChunks(chunks.hash), chunks),
-    chunks.hash,
-    bytes,
-  );
-}
-
-/** Refuses hashes unless there is one for each chunk. */
-export function checkedHashes(hashes: Buffer, hash: string, bytes: number): Buffer {
+export async function readChunkHashes(read: ReadObject, { chunks, bytes }: ParquetFile): Promise<Buffer> {
+  const key = layout.exportChunks(chunks.hash);
+  const hashes = await read(key, chunks);
   if (hashes.length === Math.ceil(bytes / chunkBytes.file) * hashBytes) return hashes;
-  throw new CorruptObjectError(layout.exportChunks(hash), "it does not hold one hash per chunk");
+  throw new CorruptObjectError(key, "it does not hold one hash per chunk");
 }
 
 /** Yields a range, at most a chunk at a time. Each chunk is checked before any byte of it is passed on. */

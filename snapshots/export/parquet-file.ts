@@ -9,68 +9,58 @@ import { leafHash, pageRootOf } from "../format/tree.ts";
 import { maxRecordBytes } from "../sources/contract/file-column.ts";
 import { inSession, openSession, type SessionOptions } from "../sources/duckdb/duckdb.ts";
 import { identifier, literalPath, quoted } from "../sources/duckdb/sql-literals.ts";
-import { inParallel } from "../store/in-parallel.ts";
+import { inOrder } from "../store/in-parallel.ts";
 import { layout } from "../store/layout.ts";
 import { readObject } from "../store/objects.ts";
 import type { Storage } from "../store/storage.ts";
 import { exportColumns, exportedColumns } from "./export-records.ts";
 
-/** Stored bytes that one batch of pages fetches, about. */
-const batchBytes = 4 * 1024 * 1024;
 const [nothing, lineEnd] = [Buffer.alloc(0), Buffer.from("\n")];
 
-/** One market a line, page by page. Returns the bytes of each block of rows. */
-export async function writeTexts(
-  path: string,
-  storage: Storage,
-  pages: AsyncIterable<Page>,
-): Promise<readonly number[]> {
+/** The rows of a file before it is made. */
+export interface Texts {
+  /** The bytes of each block of rows. */
+  readonly blocks: readonly number[];
+  /** The leaf hash of each row's text. */
+  readonly leaves: readonly Buffer[];
+}
+
+/** One market a line, page by page. */
+export async function writeTexts(path: string, storage: Storage, pages: AsyncIterable<Page>): Promise<Texts> {
   await using texts = await openTexts(path);
-  for await (const { page, stored } of fetched(storage, pages))
+  const read = async (page: Page) => ({
+    page,
+    stored: await readObject(storage, layout.page(page.hash), page),
+  });
+  const bounds = { concurrency: 16, bytes: (page: Page) => page.bytes };
+  for await (const { page, stored } of inOrder(pages, read, bounds)) {
     await texts.add(
       page.runs.flatMap((_, index) => readRun(layout.page(page.hash), stored, page.runs, index)),
     );
-  return texts.blocks;
+    if (pageRootOf(texts.leaves.slice(-page.markets).reverse()).toString("hex") !== page.root)
+      throw new Fault("EXPORT_WRONG", "an exported file differs from the page it was made from");
+  }
+  return texts;
 }
 
 /** Begins the file that `writeParquet` reads. */
 export async function openTexts(path: string) {
   const file = await open(path, "w");
-  const blocks: number[] = [];
-  let rows = 0;
+  const [blocks, leaves]: [number[], Buffer[]] = [[], []];
   return {
-    /** The bytes of each block of rows. */
-    blocks: blocks as readonly number[],
+    blocks,
+    leaves,
     async add(lines: readonly Buffer[], prefix = nothing): Promise<void> {
-      for (const { length } of lines) {
-        if (rows % blockRows === 0) blocks.push(0);
-        blocks[blocks.length - 1]! += length;
-        rows += 1;
+      for (const line of lines) {
+        if (leaves.length % blockRows === 0) blocks.push(0);
+        blocks[blocks.length - 1]! += line.length;
+        leaves.push(leafHash(line));
       }
       await file.appendFile(Buffer.concat(lines.flatMap((line) => [prefix, line, lineEnd])));
     },
     close: () => file.close(),
     [Symbol.asyncDispose]: () => file.close(),
   };
-}
-
-async function* fetched(storage: Storage, pages: AsyncIterable<Page>) {
-  let batch: Page[] = [];
-  let bytes = 0;
-  for await (const page of pages) {
-    batch.push(page);
-    bytes += page.bytes;
-    if (bytes < batchBytes) continue;
-    yield* await fetchAll(storage, batch);
-    [batch, bytes] = [[], 0];
-  }
-  yield* await fetchAll(storage, batch);
-}
-
-function fetchAll(storage: Storage, pages: readonly Page[]) {
-  return inParallel(pages, async (page) => {
-    return { page, stored: await readObject(storage, layout.page(page.hash), page) };
-  });
 }
 
 /** DuckDB handles this many rows at once; row groups are multiples. */
@@ -138,37 +128,25 @@ function groupsOf(blocks: readonly number[], size: number): number[] {
 }
 
 /**
- * Reads a Parquet file back. Its rows must be those of the pages, from the newest to the oldest: each page's root is
- * computed anew from the bytes of `json`, and `id` must be the one in it.
+ * Reads a Parquet file back: `leaves` has the leaf hash of each `json`, and `id` must be the one in it. `called` and
+ * `source` are the file and what it was made from, for the error.
  */
 export async function checkParquet(
   path: string,
   temporaryDirectory: string,
-  pages: AsyncIterable<Page>,
+  leaves: readonly Buffer[],
+  [called, source]: readonly [called: string, source: string],
 ): Promise<void> {
-  const rows = readRows(path, temporaryDirectory);
-  try {
-    for await (const page of pages) {
-      const leaves: Buffer[] = [];
-      while (leaves.length < page.markets) {
-        const { value, done } = await rows.next();
-        if (done) throw new Fault("EXPORT_WRONG", "an exported file lacks rows");
-        leaves.push(value);
-      }
-      if (pageRootOf(leaves.reverse()).toString("hex") !== page.root)
-        throw new Fault("EXPORT_WRONG", "an exported file differs from the page it was made from");
-    }
-    if (!(await rows.next()).done) throw new Fault("EXPORT_WRONG", "an exported file has too many rows");
-  } finally {
-    await rows.return();
+  let row = 0;
+  for await (const leaf of readRows(path, temporaryDirectory)) {
+    if (!leaves[row]?.equals(leaf)) throw new Fault("EXPORT_WRONG", `${called} differs from ${source}`);
+    row += 1;
   }
+  if (row !== leaves.length) throw new Fault("EXPORT_WRONG", `${called} lacks rows`);
 }
 
 /** The leaf hash of each `json`, in the file's order. */
-export async function* readRows(
-  path: string,
-  temporaryDirectory: string,
-): AsyncGenerator<Buffer, void, void> {
+async function* readRows(path: string, temporaryDirectory: string): AsyncGenerator<Buffer, void, void> {
   const instance = await readerOf(path, temporaryDirectory);
   try {
     yield* rowsBy(instance, path);

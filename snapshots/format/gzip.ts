@@ -156,14 +156,14 @@ export interface Spliced {
   crc: number;
 }
 
-export function splice(pieces: readonly DeflatePiece[]): Spliced {
+export function splice(pieces: readonly (DeflatePiece | Spliced)[]): Spliced {
   let crc = 0;
   let rawBytes = 0;
   for (const piece of pieces) {
     crc = combineCrc(crc, piece.crc, piece.rawBytes);
     rawBytes += piece.rawBytes;
   }
-  return { parts: pieces.map((piece) => piece.bytes), rawBytes, crc };
+  return { parts: pieces.flatMap((piece) => ("parts" in piece ? piece.parts : piece.bytes)), rawBytes, crc };
 }
 
 /** The last piece must be final, and no other. `header` is gzipHeader, or one with a field. */
@@ -176,12 +176,9 @@ export function joinGzip(pieces: readonly DeflatePiece[], header: Buffer = gzipH
  * One gzip member of the raw bytes `head`, the spliced pieces, and the raw bytes `tail`, as parts that are not copied
  * together. Throws RangeError when `head` or `tail` is longer than 65,535 bytes.
  */
-export function gzipAround(head: Buffer, { parts, rawBytes, crc }: Spliced, tail: Buffer): Buffer[] {
-  const [opening, closing] = [storedPiece(head), storedPiece(tail, true)];
-  const begun = combineCrc(opening.crc, crc, rawBytes);
-  const ended = combineCrc(begun, closing.crc, closing.rawBytes);
-  const total = opening.rawBytes + rawBytes + closing.rawBytes;
-  return [gzipHeader, opening.bytes, ...parts, closing.bytes, trailer(ended, total)];
+export function gzipAround(head: Buffer, between: Spliced, tail: Buffer): Buffer[] {
+  const { parts, rawBytes, crc } = splice([storedPiece(head), between, storedPiece(tail, true)]);
+  return [gzipHeader, ...parts, trailer(crc, rawBytes)];
 }
 
 const trailerBytes = 8;

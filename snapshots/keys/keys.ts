@@ -184,20 +184,6 @@ export const keyFaults: Record<Exclude<KeyVerdict["state"], "active">, string> =
   revoked: "The API key has been revoked.",
 };
 
-/** All keys of a store, in memory. */
-export interface KeyRing {
-  /** False until the keys have been read once. Until then no key can be judged. */
-  ready(): boolean;
-  judge(key: string): KeyVerdict;
-  judgeId(id: string): KeyVerdict;
-  /**
-   * Reads new keys and revocations. Throws StorageError when the store cannot be read, and keeps the keys it has. If
-   * only some objects cannot be read, the others count: whoever can put such an object there must not hold up
-   * revocations.
-   */
-  reload(): Promise<void>;
-}
-
 interface KeyRingOptions {
   /** Epoch milliseconds. */
   now: () => number;
@@ -211,10 +197,13 @@ interface KeyRingOptions {
 /** A record, or when a revocation ends its key, in epoch milliseconds. */
 type KeyObject = KeyRecord | number;
 
+export type KeyRing = ReturnType<typeof keyRing>;
+
+/** All keys of a store, in memory. */
 export function keyRing(
   storage: Storage,
   { now, damaged, lost = () => {}, maxLost = 100_000 }: KeyRingOptions,
-): KeyRing {
+) {
   /** By object key. These objects are never replaced, so each is read once. */
   let objects = new Map<string, KeyObject>();
   let records = new Map<string, KeyRecord>();
@@ -261,7 +250,12 @@ export function keyRing(
     }
   }
 
-  async function reload() {
+  /**
+   * Reads new keys and revocations. Throws StorageError when the store cannot be read, and keeps the keys it has. If
+   * only some objects cannot be read, the others count: whoever can put such an object there must not hold up
+   * revocations.
+   */
+  async function reload(): Promise<void> {
     unread = undefined;
     const listed: string[] = [];
     for await (const { key } of storage.list(layout.key.prefix)) listed.push(key);
@@ -290,15 +284,16 @@ export function keyRing(
   }
 
   return {
+    /** False until the keys have been read once. Until then no key can be judged. */
     ready: () => ready,
     reload,
-    judge(key) {
+    judge(key: string): KeyVerdict {
       // Looking up the digest keeps timing from revealing anything about stored keys.
       const record = bySecret.get(sha256(key));
       if (record) return verdictOn(record);
       return { state: isWellFormedKey(key) ? "unknown" : keyPattern.test(key) ? "mistyped" : "malformed" };
     },
-    judgeId(id) {
+    judgeId(id: string): KeyVerdict {
       const record = records.get(id);
       return record ? verdictOn(record) : { state: "unknown" };
     },

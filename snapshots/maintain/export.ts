@@ -12,7 +12,6 @@ import type {
   Size,
 } from "../../schemas/store/stored-objects.ts";
 import { formatVersion } from "../../schemas/versions.ts";
-import { readChangeRecord } from "../changes/record.ts";
 import { writeChangeFiles } from "../export/change-files.ts";
 import {
   newestExports,
@@ -22,7 +21,7 @@ import {
   readSound,
   soundExports,
 } from "../export/export-records.ts";
-import { checkParquet, fileStats, writeParquet, writeTexts } from "../export/parquet-file.ts";
+import { checkParquet, fileStats, type Texts, writeParquet, writeTexts } from "../export/parquet-file.ts";
 import { type Page, separator } from "../format/page.ts";
 import { rootOver } from "../format/tree.ts";
 import { readPages } from "../index/segment.ts";
@@ -33,7 +32,7 @@ import { layout } from "../store/layout.ts";
 import { isWithdrawn, logFrom } from "../store/log/commits.ts";
 import { refuseCollected } from "../store/log/gc-records.ts";
 import { readManifest } from "../store/manifest.ts";
-import { objectsIn, readObject } from "../store/objects.ts";
+import { objectsIn, readObject, readParsed } from "../store/objects.ts";
 import type { Storage } from "../store/storage.ts";
 import { readRunLog, requireKey, type Signing, trustOf } from "../trust/log/believe.ts";
 import { sealSigned } from "../trust/notes/signed-note.ts";
@@ -184,7 +183,7 @@ async function exportChanges(storage: Storage, newest: Commit, options: ExportOp
       const { hash } = changes;
       const found = await readSound(storage, layout.exportedChanges, hash, trust);
       if (found?.files.every((file) => isStored(file, stored))) return;
-      missing.push({ hash, record: await readChangeRecord(objectsIn(storage), changes) });
+      missing.push({ hash, record: await readParsed(objectsIn(storage), layout.changeRecord, changes) });
     }
   });
   for (const { hash, record } of missing.reverse()) await writeChangeFiles(storage, hash, record, options);
@@ -220,32 +219,28 @@ function knownFiles(
   return new Map(usable.map((file) => [file.root, file]));
 }
 
-interface Prepared {
-  path: string;
-  blocks: readonly number[];
-}
-
 async function prepare(
   storage: Storage,
   planned: PlannedFile,
   index: number,
   { temporaryDirectory }: ExportOptions,
-): Promise<Prepared> {
+): Promise<{ path: string; texts: Texts }> {
   // One is read while the next one is written.
   const path = join(temporaryDirectory, `markets-${index % 2}.ndjson`);
-  return { path, blocks: await writeTexts(path, storage, pagesOfFile(storage, planned)) };
+  return { path, texts: await writeTexts(path, storage, pagesOfFile(storage, planned)) };
 }
 
 async function make(
   storage: Storage,
   planned: PlannedFile,
-  { path, blocks }: Prepared,
+  { path, texts }: { path: string; texts: Texts },
   { temporaryDirectory }: ExportOptions,
 ): Promise<ExportFile> {
   const parquet = join(temporaryDirectory, "markets.parquet");
-  await writeParquet(path, parquet, temporaryDirectory, blocks);
+  await writeParquet(path, parquet, temporaryDirectory, texts.blocks);
   await rm(path);
-  await checkParquet(parquet, temporaryDirectory, pagesOfFile(storage, planned));
+  const what = ["an exported file", "the page it was made from"] as const;
+  await checkParquet(parquet, temporaryDirectory, texts.leaves, what);
   const stats = await fileStats(parquet, temporaryDirectory);
   const file = await putFile(storage, parquet);
   await rm(parquet);

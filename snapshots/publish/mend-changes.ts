@@ -1,9 +1,9 @@
 import type { ChangeRecord, Commit, ObjectRef } from "../../schemas/store/stored-objects.ts";
-import { readChangeRecord, recordBetween } from "../changes/record.ts";
+import { recordBetween } from "../changes/record.ts";
 import { MissingObjectError, ObjectError, unless } from "../store/errors.ts";
 import { hashIn, layout } from "../store/layout.ts";
 import { logFrom } from "../store/log/commits.ts";
-import { type ReadObject, readObject } from "../store/objects.ts";
+import { type ReadObject, readObject, readParsed } from "../store/objects.ts";
 import type { Storage } from "../store/storage.ts";
 import { ObjectWriter } from "./object-writer.ts";
 import type { SiteOptions } from "./public/mutable-objects.ts";
@@ -67,7 +67,7 @@ function recordCheck(storage: Storage, faulty: ReadonlySet<string> = new Set()) 
     return readObject(storage, key, ref);
   };
   return async (ref: ObjectRef) => {
-    const { before, after }: ChangeRecord = await readChangeRecord(read, ref);
+    const { before, after }: ChangeRecord = await readParsed(read, layout.changeRecord, ref);
     for (const part of [...before, ...after]) {
       const key = layout.changePart(part.hash);
       bytesLeft -= part.bytes;

@@ -81,11 +81,9 @@ export class PreviousSnapshot {
     const key = layout.manifest(commit.manifest.hash);
     if (faulty.has(key)) throw new MissingObjectError(key);
     const without = new Set(faulty);
-    const manifest = await readParts(storage, commit, {
-      lost: (error) => {
-        if (!without.has(error.key)) damaged(error);
-        without.add(error.key);
-      },
+    const manifest = await readParts(storage, commit, (error) => {
+      if (!without.has(error.key)) damaged(error);
+      without.add(error.key);
     });
     const listed = listedOnce(storage, privateTree);
     const named = namedBy(manifest);

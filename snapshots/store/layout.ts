@@ -6,6 +6,7 @@ import {
   Commit,
   ExportRecord,
   KeyRecord,
+  ManifestRoot,
   PartRecord,
   PartsPlan,
   SegmentList,
@@ -101,7 +102,7 @@ const kinds = {
   }),
   key: kind("keys/", ".json", { schema: KeyRecord, maxBytes: maxRecordBytes, durable: true }),
   collecting: kind("collecting/", ".json", { schema: Collecting }),
-  manifest: kind("manifests/", ".json", { collected: true }),
+  manifest: kind("manifests/", ".json", { schema: ManifestRoot, collected: true }),
   segmentList: kind("private/lists/", ".json", { ...ofManifest, schema: SegmentList }),
   scoreLines: kind("private/scores/", "", { ...ofManifest, contentType: plainText }),
   exportRecord: kind("private/exports/records/", ".json", {
@@ -213,17 +214,14 @@ export function isKeyRevocation(key: string): boolean {
   return /\.revoked(\.\d+)?\.json$/.test(key);
 }
 
-/** S3 stores them with the object; a server of a directory store has to send them. */
-export interface ObjectHeaders {
-  contentType: string;
-  cacheControl: string;
-}
-
 const immutable = "public, max-age=31536000, immutable";
 const shortLived = "public, max-age=60, stale-while-revalidate=600";
 
-/** Pages are gzip files, not JSON with `Content-Encoding: gzip`. */
-export function headersOf(key: string): ObjectHeaders {
+/**
+ * S3 stores them with the object; a server of a directory store has to send them. Pages are gzip files, not JSON with
+ * `Content-Encoding: gzip`.
+ */
+export function headersOf(key: string) {
   return { contentType: contentTypeOf(key), cacheControl: cacheControlOf(key) };
 }
 

@@ -3,13 +3,12 @@ import {
   type Commit,
   type CommitEntry,
   type Manifest,
-  ManifestRoot,
+  type ManifestRoot,
   maxListed,
   maxProtocols,
   maxSegments,
   type ObjectRef,
   type ScoreRefs,
-  SegmentList,
   type SegmentRef,
 } from "../../schemas/store/stored-objects.ts";
 import { feedVersions, formatVersion } from "../../schemas/versions.ts";
@@ -18,7 +17,7 @@ import { digestFrom, leafHash, nodeHash, rootOf, rootOver } from "../format/tree
 import { CorruptObjectError, FormatError, isLoss, type MissingObjectError } from "./errors.ts";
 import { inParallel } from "./in-parallel.ts";
 import { layout, sha256 } from "./layout.ts";
-import { type KnownManifest, parseObject, readObject, referTo } from "./objects.ts";
+import { type KnownManifest, objectsIn, type ReadObject, readParsed, referTo } from "./objects.ts";
 import type { Storage } from "./storage.ts";
 
 // A manifest of 100,000,000 markets names 6,700 segments. They are cut into lists by the roots of the segments, so that
@@ -75,24 +74,21 @@ export async function readManifest(storage: Storage, named: Named, near?: Manife
   const lost = (error: Error) => {
     throw error;
   };
-  return (await readParts(storage, named, { near, lost })) as Manifest;
+  return (await readParts(storage, named, lost, near)) as Manifest;
 }
 
-interface Reading {
-  /** A manifest at hand that may share parts with this one. */
-  near?: Manifest | undefined;
-  /** Called for each part that is lost or damaged; it may throw. */
-  lost: (error: CorruptObjectError | MissingObjectError) => void;
-}
-
-/** Reads what it can of the parts; throws only where the manifest itself cannot be read. */
+/**
+ * Reads what it can of the parts; throws only where the manifest itself cannot be read. `lost` is called for each part
+ * that is lost or damaged; it may throw. `near` is a manifest at hand that may share parts with this one.
+ */
 export async function readParts(
   storage: Storage,
   { manifest, entry }: Named,
-  { near, lost }: Reading,
+  lost: (error: CorruptObjectError | MissingObjectError) => void,
+  near?: Manifest,
 ): Promise<KnownManifest> {
-  const key = layout.manifest(manifest.hash);
-  const root = parseObject(key, await readObject(storage, key, manifest), ManifestRoot);
+  const [key, read] = [layout.manifest(manifest.hash), objectsIn(storage)];
+  const root = await readParsed(read, layout.manifest, manifest);
   requireFeed(key, entry.feedVersion);
   const { lists, scores: scoresRef } = root.parts;
   const known = new Map(near?.lists.map((list, index) => [near.parts.lists[index]!.hash, list]));
@@ -104,9 +100,10 @@ export async function readParts(
       return undefined;
     });
   const [scores, found] = await Promise.all([
-    near?.parts.scores.hash === scoresRef.hash ? near.scores : unlessLost(readScores(storage, scoresRef)),
+    near?.parts.scores.hash === scoresRef.hash ? near.scores : unlessLost(readScores(read, scoresRef)),
     inParallel(lists, async (ref) => {
-      const list = known.get(ref.hash) ?? (await unlessLost(readList(storage, ref)));
+      const list =
+        known.get(ref.hash) ?? (await unlessLost(readParsed(read, layout.segmentList, ref)))?.segments;
       segments += list?.length ?? 0;
       if (segments > maxSegments)
         throw new CorruptObjectError(key, `it has more than ${maxSegments} segments`);
@@ -119,14 +116,9 @@ export async function readParts(
   return { ...root, lists: found, segments: found.flatMap((list) => list ?? []), scores };
 }
 
-async function readScores(storage: Storage, ref: ObjectRef): Promise<ScoreRefs> {
+async function readScores(read: ReadObject, ref: ObjectRef): Promise<ScoreRefs> {
   const key = layout.scoreLines(ref.hash);
-  return readScoreText(key, await readObject(storage, key, ref));
-}
-
-async function readList(storage: Storage, ref: ObjectRef): Promise<SegmentRef[]> {
-  const key = layout.segmentList(ref.hash);
-  return parseObject(key, await readObject(storage, key, ref), SegmentList).segments;
+  return readScoreText(key, await read(key, ref));
 }
 
 function requireFeed(key: string, version: string): void {

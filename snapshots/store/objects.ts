@@ -116,6 +116,16 @@ export function parseObject<T>(key: string, bytes: Uint8Array, schema: z.ZodType
   throw new CorruptObjectError(key, `it is not as documented: ${result.error.issues[0]?.path.join(".")}`);
 }
 
+/** Reads an object that is JSON, and checks it against the reference and the schema of its kind. */
+export async function readParsed<Content>(
+  read: ReadObject,
+  kind: Kind<[name: string], Content>,
+  ref: NamedObject,
+): Promise<Content> {
+  const key = kind(ref.hash);
+  return parseObject(key, await read(key, ref), kind.schema!);
+}
+
 /**
  * A signed note about a record, or about a commit's entry in the public log. It stands behind the digest, which does
  * not cover it.

@@ -7,6 +7,7 @@ import { type Named, nothingNamed, publishedNames, type Site } from "../publish/
 import { CorruptObjectError, MissingObjectError, unless } from "../store/errors.ts";
 import { artefactFolders, hashIn, layout, sha256 } from "../store/layout.ts";
 import { readCommit } from "../store/log/commits.ts";
+import { objectsIn } from "../store/objects.ts";
 import type { Storage } from "../store/storage.ts";
 import type { Trust } from "../trust/trust.ts";
 import type { CheckedCommit, CheckedLog } from "./log-check.ts";
@@ -141,7 +142,7 @@ async function requireCommitOf(
 
 async function checkFile(check: StoreCheck, file: ParquetFile): Promise<void> {
   const key = layout.exportFile(file.hash);
-  const hashes = await readChunkHashes(check.storage, file);
+  const hashes = await readChunkHashes(objectsIn(check.storage), file);
   check.count(layout.exportChunks(file.chunks.hash), hashes.length);
   const whole = createHash("sha256");
   for await (const bytes of readChunks(check.storage, file, hashes, { offset: 0, bytes: file.bytes }))

@@ -14,7 +14,7 @@ import {
 } from "../../schemas/store/stored-objects.ts";
 import { bounds } from "../../schemas/versions.ts";
 import { countsOf, difference, Entries, type Sides } from "../changes/difference.ts";
-import { changeParts, readChangeRecord } from "../changes/record.ts";
+import { changeParts } from "../changes/record.ts";
 import { differingRows } from "../changes/walk.ts";
 import { compareKeys, type MarketKey } from "../format/market-line.ts";
 import { addRowsByFile, decodeOrigins, readPages } from "../index/segment.ts";
@@ -23,7 +23,7 @@ import { renderList } from "../publish/score-objects.ts";
 import { CorruptObjectError, MissingObjectError } from "../store/errors.ts";
 import { layout } from "../store/layout.ts";
 import { readManifest, snapshotEntryOf } from "../store/manifest.ts";
-import { namedBy, parseObject, partsOf, type ReadObject } from "../store/objects.ts";
+import { namedBy, parseObject, partsOf, type ReadObject, readParsed } from "../store/objects.ts";
 import type { PageCheck } from "./page-check.ts";
 import { believeSegment, type CheckedSegment, checkSegment } from "./segment-check.ts";
 import type { StoreCheck } from "./store-check.ts";
@@ -222,7 +222,7 @@ interface Named {
 /** Checks every byte of a change record and its parts against each other and the commit. */
 async function checkChangeRecord(read: ReadObject, ref: ObjectRef, named: Named): Promise<ChangeRecord> {
   const key = layout.changeRecord(ref.hash);
-  const record = await readChangeRecord(read, ref);
+  const record = await readParsed(read, layout.changeRecord, ref);
   const { since, until, counts } = record;
   if (until !== named.until || since !== (named.since ?? since))
     throw new CorruptObjectError(key, "it belongs to other snapshots than its commit");

@@ -3,7 +3,7 @@ import type { ExportList } from "../../../schemas/envelopes.ts";
 import { Fault } from "../../../schemas/errors.ts";
 import { parquet } from "../../../schemas/media.ts";
 import type { ChangeFiles, ExportRecord, ParquetFile } from "../../../schemas/store/stored-objects.ts";
-import { checkedHashes, exportFileName, readChunks, readSound } from "../../export/export-records.ts";
+import { exportFileName, readChunkHashes, readChunks, readSound } from "../../export/export-records.ts";
 import { inParallel } from "../../store/in-parallel.ts";
 import { hashIn, type Kind, layout } from "../../store/layout.ts";
 import type { ByteRange, ObjectInfo, Storage } from "../../store/storage.ts";
@@ -94,9 +94,7 @@ export class Exports {
       count: range.bytes,
       advice: "Take ranges of the file, a part of it each day, or ask for a higher quota.",
       async *read() {
-        const { hash } = file.chunks;
-        const stored = await objects.get(layout.exportChunks(hash), file.chunks);
-        const hashes = checkedHashes(stored, hash, file.bytes);
+        const hashes = await readChunkHashes((key, ref) => objects.get(key, ref), file);
         for await (const text of readChunks(storage, file, hashes, range)) yield { count: text.length, text };
       },
     };

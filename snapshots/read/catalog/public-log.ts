@@ -23,7 +23,7 @@ import { CorruptObjectError, MissingObjectError, ObjectError } from "../../store
 import { inParallel } from "../../store/in-parallel.ts";
 import { layout } from "../../store/layout.ts";
 import { readCommit } from "../../store/log/commits.ts";
-import { entryOf, hashesOf, leavesUpTo, readEntries, tileKey, tilesIn } from "../../store/log/tiles.ts";
+import { entryOf, hashesOf, leavesOf, readEntries, tileKey, tilesIn } from "../../store/log/tiles.ts";
 import type { Storage } from "../../store/storage.ts";
 import { anyCheckpoint } from "../../trust/log/checkpoints.ts";
 import type { LogReader } from "../../trust/log/log-reader.ts";
@@ -167,7 +167,7 @@ export class PublicLog {
     if (entries.length === entries[0]?.commit)
       return Buffer.concat(entries.toReversed().map(({ leaf }) => Buffer.from(leaf, "hex")));
     // What commits no longer tell, tiles may.
-    const leaves = await leavesUpTo(this.#storage, newest);
+    const leaves = await leavesOf(this.#storage, newest);
     if (leaves) return Buffer.concat(leaves);
     throw new CorruptObjectError(
       layout.commit.prefix,

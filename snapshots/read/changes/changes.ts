@@ -8,12 +8,13 @@ import type {
   ObjectRef,
 } from "../../../schemas/store/stored-objects.ts";
 import { Entries, netSides, type Sides } from "../../changes/difference.ts";
-import { changeParts, maxRecordLines, readChangeRecord, rowOf } from "../../changes/record.ts";
+import { changeParts, maxRecordLines, rowOf } from "../../changes/record.ts";
 import { differingRows } from "../../changes/walk.ts";
 import type { StoredPage } from "../../format/page.ts";
 import { MissingObjectError, ObjectError, unless } from "../../store/errors.ts";
 import { inOrder, type Turn } from "../../store/in-parallel.ts";
-import type { ReadObject } from "../../store/objects.ts";
+import { layout } from "../../store/layout.ts";
+import { type ReadObject, readParsed } from "../../store/objects.ts";
 import { type Asked, type Stream, weakTag } from "../answer.ts";
 import { budgets, GivenUpError, Memo, type Payer, paidTurns } from "../budgets.ts";
 import type { Catalog } from "../catalog/catalog.ts";
@@ -160,7 +161,7 @@ export class ChangesReader {
     const [first, last] = [Math.min(from.commit, to.commit) + 1, Math.max(from.commit, to.commit)];
     const records: ChangeRecord[] = [];
     let lines = 0;
-    const readRecord = (ref: ObjectRef) => readChangeRecord(this.#read, ref);
+    const readRecord = (ref: ObjectRef) => readParsed(this.#read, layout.changeRecord, ref);
     const made = this.#recordsMade(first, last, turn);
     for await (const record of inOrder(made, readRecord, { bytes: ({ bytes }) => bytes, concurrency })) {
       lines += [...record.before, ...record.after].reduce((sum, part) => sum + part.lines, 0);

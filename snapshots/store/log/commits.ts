@@ -125,25 +125,6 @@ export async function appendCommit(
   // about as long again.
   if (created === true) await delay(Math.min(2 * (performance.now() - begun), maxMoment));
   // "Already exists" may refer to our own earlier attempt, and an error may have occurred after the object was stored.
-  if (!(await isStored(storage, key, bytes, created))) {
-    const when = created === true ? "at the same time, and the store kept that" : "first";
-    throw new Fault(
-      "COMMIT_LOST",
-      `${storage.location}: another publisher made commit ${content.entry.commit} ${when}`,
-    );
-  }
-  return unseal(key, bytes, Commit);
-}
-
-/** The longest wait before a commit is read back, in milliseconds. */
-const maxMoment = 10_000;
-
-async function isStored(
-  storage: Storage,
-  key: string,
-  bytes: Buffer,
-  failure: StorageError | boolean,
-): Promise<boolean> {
   const unknown = (cause: unknown) =>
     new Fault(
       "COMMIT_UNKNOWN",
@@ -153,9 +134,17 @@ async function isStored(
   const stored = await storage.get(key, { maxBytes: layout.commit.maxBytes, fresh: true }).catch((error) => {
     throw unknown(error);
   });
-  if (stored) return stored.equals(bytes);
-  throw unknown(failure);
+  if (!stored) throw unknown(created);
+  if (stored.equals(bytes)) return unseal(key, bytes, Commit);
+  const when = created === true ? "at the same time, and the store kept that" : "first";
+  throw new Fault(
+    "COMMIT_LOST",
+    `${storage.location}: another publisher made commit ${content.entry.commit} ${when}`,
+  );
 }
+
+/** The longest wait before a commit is read back, in milliseconds. */
+const maxMoment = 10_000;
 
 /** Commits fetched at a time. One after the other, a remote store's latency would make a long log take minutes. */
 const fetchedAtOnce = 32;

@@ -54,7 +54,9 @@ export async function refuseCollected(
   const needed = objects.union(new Set(names));
   // All times are the store's, since this machine's clock may differ. The objects may be old: a run need not have
   // written any of them.
-  const begun = Math.max(await modifiedOf(storage, objects), storeTime(storage));
+  const [one] = objects;
+  const put = one === undefined ? undefined : (await infoOf(storage, one))?.modified.getTime();
+  const begun = Math.max(put ?? Number.NEGATIVE_INFINITY, storeTime(storage));
   const threats = await threatsTo(storage, needed, begun - recordMinutes * 60_000);
   // Must come after the records were read: if a collection has just removed its record, its deletions are done and show
   // here.
@@ -101,13 +103,6 @@ async function keysIn(storage: Storage, record: string): Promise<string[]> {
       { cause: error },
     );
   }
-}
-
-/** When the store got one of these objects, in epoch milliseconds. No later than when it got the newest of them. */
-async function modifiedOf(storage: Storage, objects: ReadonlySet<string>): Promise<number> {
-  const [one] = objects;
-  const info = one === undefined ? undefined : await infoOf(storage, one);
-  return info?.modified.getTime() ?? Number.NEGATIVE_INFINITY;
 }
 
 /** One object that the store does not list, if any, and the newest one's time in epoch milliseconds. */

@@ -116,25 +116,21 @@ export async function entriesUpTo(storage: Storage, newest: Commit): Promise<Ent
 }
 
 /**
- * The hashes of all entries. Where an entry is unknown because its commit is gone, its hash is taken from the tiles.
+ * The hashes of all entries, which are those of the commits where they are not at hand. Where an entry is unknown because its commit is gone, its hash is taken from the tiles.
  * Undefined when they do not give the tree that the commit names, which vouches for all of them.
  */
 export async function leavesOf(
   storage: Storage,
   newest: Commit,
-  entries: Entries,
+  known?: Entries,
 ): Promise<Buffer[] | undefined> {
+  const entries = known ?? (await entriesUpTo(storage, newest));
   const gone = [...entries.keys()].filter((place) => !entries[place]).map((start) => ({ start, count: 1 }));
   const tiles = tilesUpTo(storage, newest);
   const hashes = (await unless(TileError, () => headsOf(tiles, newest.entry.commit, gone)))?.values();
   if (!hashes) return undefined;
   const leaves = entries.map((entry) => (entry ? leafHash(entry) : hashes.next().value!));
   return treeHead(leaves.slice(0, -1)).toString("hex") === newest.tree ? leaves : undefined;
-}
-
-/** As `leavesOf`, with the entries of the commits. */
-export async function leavesUpTo(storage: Storage, newest: Commit): Promise<Buffer[] | undefined> {
-  return leavesOf(storage, newest, await entriesUpTo(storage, newest));
 }
 
 /**
@@ -159,7 +155,7 @@ export class LogTree implements TreeHead {
     const byTiles = await LogTree.byTiles(storage, commit);
     if (byTiles) return byTiles;
     const size = commit.entry.commit;
-    const leaves = await leavesUpTo(storage, commit);
+    const leaves = await leavesOf(storage, commit);
     if (leaves) return new LogTree(storage, { size, head: treeHead(leaves) }, commit);
     const reason =
       `the log before commit ${size} is gone or altered; put ${layout.commit.prefix} or ` +
@@ -194,7 +190,7 @@ export class LogTree implements TreeHead {
   async #leaves(): Promise<Buffer[] | undefined> {
     const read = () => readCommit(this.#storage, this.size);
     const commit = this.#commit ?? (await unless(CorruptObjectError, read));
-    const leaves = commit && (await leavesUpTo(this.#storage, commit));
+    const leaves = commit && (await leavesOf(this.#storage, commit));
     return leaves && treeHead(leaves).equals(this.head) ? leaves : undefined;
   }
 }

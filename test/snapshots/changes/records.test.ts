@@ -2,19 +2,13 @@ import { gunzipSync } from "node:zlib";
 import { describe, expect, test } from "vitest";
 import type { HistoricalMarket } from "../../../schemas/records.ts";
 import type { Commit } from "../../../schemas/store/stored-objects.ts";
-import {
-  ChangePart,
-  changeObjects,
-  partLines,
-  putLine,
-  readChangeRecord,
-} from "../../../snapshots/changes/record.ts";
+import { ChangePart, changeObjects, partLines, putLine } from "../../../snapshots/changes/record.ts";
 import { gzipAround, splice } from "../../../snapshots/format/gzip.ts";
 import { runsOf } from "../../../snapshots/format/page.ts";
 import { rollback } from "../../../snapshots/maintain/rollback.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { newestCommit, readCommit } from "../../../snapshots/store/log/commits.ts";
-import { objectsIn } from "../../../snapshots/store/objects.ts";
+import { objectsIn, readParsed } from "../../../snapshots/store/objects.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
 import { verify } from "../../../snapshots/verify/verify.ts";
 import { snapshotCommand } from "../../helpers/publish/commands.ts";
@@ -29,7 +23,11 @@ const folder = testFolder();
 /** The lines of each side of a commit's record, newest first, and its counts. */
 async function recordOf(storage: Storage, commit: Commit) {
   const read = objectsIn(storage);
-  const { before, after, counts, since, until } = await readChangeRecord(read, commit.changes!);
+  const { before, after, counts, since, until } = await readParsed(
+    read,
+    layout.changeRecord,
+    commit.changes!,
+  );
   const linesOf = async (parts: typeof before) => {
     const lines: string[] = [];
     for (const ref of parts.toReversed()) {
