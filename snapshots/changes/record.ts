@@ -81,8 +81,15 @@ export class ChangeRecordWriter {
   }: Pick<ChangeRecord, "since" | "until" | "counts">): Promise<ObjectRef> {
     const { added, changed, removed } = counts;
     const [before, after] = [await this.#before.finish(), await this.#after.finish()];
-    const named = { formatVersion, since, until, counts: { added, changed, removed } };
-    const bytes = Buffer.from(JSON.stringify({ ...named, before, after } satisfies ChangeRecord));
+    const record: ChangeRecord = {
+      formatVersion,
+      since,
+      until,
+      counts: { added, changed, removed },
+      before,
+      after,
+    };
+    const bytes = Buffer.from(JSON.stringify(record));
     const ref = referTo(bytes);
     await this.#objects.write(layout.changeRecord(ref.hash), bytes);
     return ref;

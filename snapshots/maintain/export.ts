@@ -290,7 +290,7 @@ async function planFiles(
     let from = 0;
     for (const [index, page] of table.entries()) {
       pages.push(page);
-      bytes += textBytes(page);
+      bytes += page.runs.reduce((sum, run) => sum + run.rawBytes, page.markets * separator.length);
       const last = index === table.length - 1;
       if (!last && bytes < maxBytes) continue;
       open.push({ segment, from, to: index + 1 });
@@ -314,8 +314,4 @@ async function pagesOf(storage: Storage, ref: SegmentRef): Promise<Page[]> {
   if (rootOver("segment", pages).toString("hex") !== ref.root)
     throw new CorruptObjectError(key, "its root is not the manifest's");
   return pages;
-}
-
-function textBytes({ runs, markets }: Page): number {
-  return runs.reduce((sum, run) => sum + run.rawBytes, 0) + markets * separator.length;
 }

@@ -1,5 +1,5 @@
 import { Fault } from "../../schemas/errors.ts";
-import type { Commit, CommitEntry, ObjectRef } from "../../schemas/store/stored-objects.ts";
+import type { Commit, ObjectRef } from "../../schemas/store/stored-objects.ts";
 import { formatVersion } from "../../schemas/versions.ts";
 import { recordBetween } from "../changes/record.ts";
 import { signExportsOf } from "../export/export-records.ts";
@@ -58,13 +58,14 @@ export async function rollback(
   }
   await requireComplete(storage, current, wanted);
   const recorded = await recordChanges(storage, current, wanted);
+  const [first, last] = [wanted.entry.commit + 1, current.entry.commit];
   const content: CommitContent = {
     formatVersion,
     entry: {
       ...wanted.entry,
-      commit: current.entry.commit + 1,
+      commit: last + 1,
       publishedAt: publicationTime(storage, current, { now, warn }),
-      withdrawn: [...current.entry.withdrawn, ...between(wanted, current)],
+      withdrawn: first <= last ? [...current.entry.withdrawn, [first, last]] : current.entry.withdrawn,
     },
     manifest: wanted.manifest,
     changes: recorded?.ref ?? null,
@@ -79,13 +80,6 @@ export async function rollback(
   const commit = await appendCommit(storage, content, signerOf(signing));
   await updateMutableObjects(storage, shown, { commit });
   return commit;
-}
-
-function between(
-  { entry: { commit: wanted } }: Commit,
-  { entry: { commit: current } }: Commit,
-): CommitEntry["withdrawn"] {
-  return wanted < current ? [[wanted + 1, current]] : [];
 }
 
 /** Throws ROLLBACK_REFUSED unless the store has every object of the snapshot. Protects these from collections. */

@@ -1,14 +1,7 @@
 import { TileError } from "../format/log-tiles.ts";
-import {
-  kindName,
-  NoteError,
-  type NoteSignature,
-  type Policy,
-  parseSignature,
-  type Witness,
-} from "../format/note.ts";
+import { kindName, NoteError, type Policy, parseSignature, type Witness } from "../format/note.ts";
 import { consistencyFromTiles, type TreeHead } from "../format/tree.ts";
-import { unlessSync } from "../store/errors.ts";
+import { unless, unlessSync } from "../store/errors.ts";
 import { tilesIn } from "../store/log/tiles.ts";
 import type { Storage } from "../store/storage.ts";
 import { checkSignature, timeOf } from "./notes/signed-note.ts";
@@ -104,15 +97,14 @@ function addressOf({ url }: Witness): string {
 }
 
 async function requestOf({ note, consistency }: Submission, from: number): Promise<string> {
-  const proof = from === 0 ? [] : await consistency(from).catch(refuseUnproved);
+  const proof = from === 0 ? [] : await unless(TileError, () => consistency(from), refuseUnproved);
   if (proof.length > maxProof) throw new Refusal(`the proof from ${from} has more than ${maxProof} hashes`);
   return [`old ${from}`, ...proof.map((hash) => hash.toString("base64")), "", note].join("\n");
 }
 
 /** The log's own tiles lack what a proof consists of. */
-function refuseUnproved(error: unknown): never {
-  if (error instanceof TileError) throw new Refusal(`it cannot be asked: ${error.message}`);
-  throw error;
+function refuseUnproved({ message }: TileError): never {
+  throw new Refusal(`it cannot be asked: ${message}`);
 }
 
 interface Reply {
@@ -163,7 +155,7 @@ function cosignatureIn(
   const own = body
     .split("\n")
     .filter((line) => line !== "")
-    .map(parsed)
+    .map((line) => unlessSync(NoteError, () => parseSignature(line), refuseLine))
     .find(({ name, id }) => name === key.name && id === key.id);
   if (!own) throw new Refusal(`its answer has no signature of ${key.name}+${key.id}`);
   const finding = checkSignature(key, text, own.signature);
@@ -177,14 +169,8 @@ function cosignatureIn(
   return { line: own.line, time };
 }
 
-function parsed(line: string): NoteSignature {
-  return unlessSync(
-    NoteError,
-    () => parseSignature(line),
-    () => {
-      throw new Refusal("its answer has a line that is no signature");
-    },
-  );
+function refuseLine(): never {
+  throw new Refusal("its answer has a line that is no signature");
 }
 
 /** The beginning of a text from outside, for one line of a terminal. */

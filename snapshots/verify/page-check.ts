@@ -44,7 +44,8 @@ function checkPage({ pageKey, segmentKey, page, feedVersion, ...told }: AskedPag
     new CorruptObjectError(segmentKey, `its page table is wrong about ${what} of ${pageKey}`);
   const whole = readWholePage(stored, page.runs);
   const text = whole ? undefined : inflatePage(pageKey, stored);
-  const lines = whole ?? readRuns(segmentKey, stored, page);
+  // The page was inflated before, so runs that cannot be found in it are the segment's fault.
+  const lines = whole ?? page.runs.flatMap((_, run) => readRun(segmentKey, stored, page.runs, run));
   if (lines.length !== page.markets) throw wrongTable("the number of markets");
   if ((text && !text.equals(pageText(lines))) || !areWholeRuns(page.runs, lines))
     throw wrongTable("the runs");
@@ -62,11 +63,6 @@ function inflatePage(key: string, stored: Buffer): Buffer {
   } catch (error) {
     throw new CorruptObjectError(key, "it is not a gzip file", { cause: error });
   }
-}
-
-/** The page was inflated before, so runs that cannot be found in it are the segment's fault. */
-function readRuns(segmentKey: string, stored: Buffer, page: Page): Buffer[] {
-  return page.runs.flatMap((_, run) => readRun(segmentKey, stored, page.runs, run));
 }
 
 function parseMarket(key: string, line: Buffer, feedVersion: string): Outline {

@@ -94,12 +94,7 @@ export class SnapshotCheck {
     if (this.#isKnown(commit)) return this.#passOver(this.#check, key, ref);
     const read = this.#check.read.bind(this.#check);
     await this.#check.attempt(async () => {
-      const named = {
-        since: before?.entry.snapshotId,
-        until: commit.entry.snapshotId,
-        counts: commit.changeCounts,
-      };
-      const record = await checkChangeRecord(read, ref, named);
+      const record = await checkChangeRecord(read, ref, commit, before);
       if (older && newer) await compareChangeRecord(read, key, record, { older, newer });
     });
   }
@@ -213,18 +208,17 @@ async function checkSources(check: StoreCheck, manifestKey: string, manifest: Ma
   });
 }
 
-interface Named {
-  since: string | undefined;
-  until: string;
-  counts: ChangeCounts | null;
-}
-
 /** Checks every byte of a change record and its parts against each other and the commit. */
-async function checkChangeRecord(read: ReadObject, ref: ObjectRef, named: Named): Promise<ChangeRecord> {
+async function checkChangeRecord(
+  read: ReadObject,
+  ref: ObjectRef,
+  { entry, changeCounts }: Commit,
+  before: Commit | undefined,
+): Promise<ChangeRecord> {
   const key = layout.changeRecord(ref.hash);
   const record = await readParsed(read, layout.changeRecord, ref);
   const { since, until, counts } = record;
-  if (until !== named.until || since !== (named.since ?? since))
+  if (until !== entry.snapshotId || since !== (before?.entry.snapshotId ?? since))
     throw new CorruptObjectError(key, "it belongs to other snapshots than its commit");
   const sides: Sides = { before: new Entries(), after: new Entries() };
   for (const side of ["before", "after"] as const) {
@@ -238,7 +232,7 @@ async function checkChangeRecord(read: ReadObject, ref: ObjectRef, named: Named)
   }
   const found = countsOf(await difference(sides));
   const equal = (other: ChangeCounts) => JSON.stringify(found) === JSON.stringify({ ...found, ...other });
-  if (!equal(counts) || (named.counts && !equal(named.counts)))
+  if (!equal(counts) || (changeCounts && !equal(changeCounts)))
     throw new CorruptObjectError(key, "its counts differ from its markets, or from its commit's");
   const lines = found.added + 2 * found.changed + found.removed;
   if (lines !== sides.before.size + sides.after.size)

@@ -111,11 +111,7 @@ export function readSignedLog(
 }
 
 /** Files that say whose log a reader believes, by the variables that name them. */
-export interface TrustFiles {
-  TRUST_POLICY?: string | undefined;
-  TRUSTED_KEYS?: string | undefined;
-  CHECKPOINT_FILE?: string | undefined;
-}
+type TrustFiles = Partial<Record<"TRUST_POLICY" | "TRUSTED_KEYS" | "CHECKPOINT_FILE", string | undefined>>;
 
 /** Opens these files. `warn` is told what is missing, `refused` as readSignedLog says. */
 export async function openLogReader(
