@@ -169,7 +169,7 @@ ${text}`,
     const [{ bri, forgeScale, delta }] = scores;
     expect(JSON.parse(block("json", '{\n  "slug"'))).toEqual(scores[0]);
     expect(guide("README.md")).toContain(
-      `${bri} of 1,000 points, five more than in the run before, which makes it ${forgeScale}, the third of`,
+      `${bri} of 1,000 points, which makes it ${forgeScale}, the third of seven tiers. It gained five in its last run.`,
     );
     expect([delta, forgeTiers[2], forgeTiers.length]).toEqual([5, forgeScale, 7]);
   });

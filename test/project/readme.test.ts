@@ -74,6 +74,13 @@ describe("documents", () => {
     const [layout = ""] = /## Layout[\s\S]*?\n## /.exec(guide(".github/CONTRIBUTING.md")) ?? [];
     expect(folders.filter((folder) => !layout.includes(`\`${folder.replace(/\/?$/, "/")}\``))).toEqual([]);
     expect(folders.length).toBeGreaterThan(15);
+    const rows = [...layout.matchAll(/^\| (.*) \| (.*) \|$/gm)].slice(2);
+    const missing = rows.flatMap(([, own = "", text = ""]) => {
+      const bases = [...own.matchAll(/`([^`]+\/)`/g)].map(([, folder]) => folder!);
+      const named = [...text.matchAll(/`([\w./-]+(?:\.(?:ts|js|md)|\/))`/g)].map(([, path]) => path!);
+      return named.filter((path) => ![...bases, ""].some((base) => existsSync(join(root, base, path))));
+    });
+    expect(missing).toEqual([]);
   });
 });
 

@@ -1,10 +1,10 @@
 import { expect, test } from "vitest";
-import { type FacetQuery, parseFacetQuery } from "../../../../snapshots/read/archive/counts.ts";
-import { decodeCursor, encodeCursor } from "../../../../snapshots/read/archive/paging.ts";
-import { parseChangesQuery } from "../../../../snapshots/read/changes/changes.ts";
-import { parsePartsQuery } from "../../../../snapshots/read/index/index-parts.ts";
-import { isoOf } from "../../../../snapshots/read/sharing/sharing.ts";
-import { archiveQuery, rowsQuery } from "../../../helpers/archive/query.ts";
+import { type FacetQuery, parseFacetQuery } from "../../../snapshots/read/archive/counts.ts";
+import { decodeCursor, encodeCursor } from "../../../snapshots/read/archive/paging.ts";
+import { parseChangesQuery } from "../../../snapshots/read/changes/changes.ts";
+import { parsePartsQuery } from "../../../snapshots/read/index/index-parts.ts";
+import { isoOf } from "../../../snapshots/read/sharing/sharing.ts";
+import { archiveQuery, rowsQuery } from "../../helpers/archive/query.ts";
 
 const id = "0f".repeat(32);
 const facets = (...given: [string, string][]): FacetQuery =>
