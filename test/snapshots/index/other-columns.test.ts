@@ -6,9 +6,11 @@ import { describePublish } from "../../../scripts/snapshot/reports.ts";
 import { columnsOf, type IndexRow } from "../../../snapshots/index/index-header.ts";
 import { encodeSections, openSections } from "../../../snapshots/index/sections.ts";
 import { encodeSegment, openColumns, readIndexHeader, readPages } from "../../../snapshots/index/segment.ts";
+import { changesOf } from "../../../snapshots/read/sharing/sharing.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
 import { verify } from "../../../snapshots/verify/verify.ts";
+import { exportNewest } from "../../helpers/archive/exports.ts";
 import { decodeRows } from "../../helpers/archive/index-rows.ts";
 import { segmentEnds } from "../../helpers/archive/odd-markets.ts";
 import { plainFilter } from "../../helpers/archive/plain-filter.ts";
@@ -22,6 +24,9 @@ import {
   replaceSegment,
   wordsRefOf,
 } from "../../helpers/store/tamper.ts";
+import { testFolder } from "../../helpers/store/test-folder.ts";
+
+const folder = testFolder();
 
 const [segmentEnd] = segmentEnds().take(1);
 /** Markets of two segments. */
@@ -129,6 +134,33 @@ test("The next publish indexes what is missing in a commit of the same snapshot,
   expect((await publishRecords(storage, markets)).outcome).toBe("unchanged");
   expect(await totalOf(storage, { max_oracle: "50" })).toBe(plainFilter(markets, { max_oracle: 50 }).length);
   expect((await verify(storage, () => {})).faults).toEqual([]);
+});
+
+test("A commit that only indexes anew, or a repair, changes nothing in the exported changes", async () => {
+  const { objects, storage } = await storeWith(lacking);
+  await exportNewest(storage, folder, { changes: true });
+  expect(await publishRecords(storage, markets)).toMatchObject({ commit: 2, reindexed: 2 });
+  // Ends the changes that the next run writes before this commit.
+  await exportNewest(storage, folder);
+  const more = recordsOf(0, 103).map((market, index) => markets[index] ?? market);
+  await publishRecords(storage, more);
+  await exportNewest(storage, folder, { changes: true });
+  const exportedChanges = () =>
+    asked(storage, async (proxy) => (await changesOf(proxy, new Map([["startingVersion", "1"]]))).versions);
+  const before = await exportedChanges();
+  expect(before.map(({ version, kind, files }) => [version, kind, files.map(({ rows }) => rows)])).toEqual([
+    [1, "add", [100]],
+    [2, "cdf", []],
+    [3, "cdf", [3]],
+  ]);
+  for (const [key, { length }] of objects)
+    if (key.startsWith(layout.segment.prefix)) objects.set(key, Buffer.alloc(length));
+  const { faults } = await verify(storage, () => {});
+  expect(faults).not.toEqual([]);
+  // As `verify --repair` does.
+  await publishRecords(storage, more, 700, { faulty: new Set(faults.map(({ key }) => key)) });
+  await exportNewest(storage, folder, { changes: true });
+  expect(await exportedChanges()).toEqual(before);
 });
 
 test("columns that this version does not know are passed over, and verify says so", async () => {
