@@ -1,4 +1,4 @@
-import { beforeAll, expect, test } from "vitest";
+import { beforeAll, describe, expect, test } from "vitest";
 import { isFault } from "../../../schemas/errors.ts";
 import { type CollectOptions, collectGarbage } from "../../../snapshots/maintain/gc.ts";
 import { rollback } from "../../../snapshots/maintain/rollback.ts";
@@ -6,7 +6,7 @@ import { layout } from "../../../snapshots/store/layout.ts";
 import { newestCommit } from "../../../snapshots/store/log/commits.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
 import { inArchiveOrder, publishRecords, recordsOf } from "../../helpers/publish/records.ts";
-import { seenBy } from "../../helpers/store/faulty-store.ts";
+import { seenBy, steppedStorage } from "../../helpers/store/faulty-store.ts";
 import { changedStorage } from "../../helpers/store/storages.ts";
 import { hour, start, storeWith } from "../../helpers/store/timed-store.ts";
 import { faultsOf } from "../../helpers/store/verified.ts";
@@ -28,6 +28,12 @@ beforeAll(async () => {
 const collectIn = (storage: Storage, options: Partial<CollectOptions> = {}) =>
   collectGarbage(storage, { keepHours: 48, keepCommits: 1, dryRun: false, now, ...options });
 
+/** What makes a snapshot current that no retained commit reaches. */
+const comebacks = [
+  { name: "a publish", bringBack: (storage: Storage) => publishRecords(storage, content(0), 700) },
+  { name: "a rollback", bringBack: (storage: Storage) => rollback(storage, "1", () => now) },
+];
+
 /** Ends in order, or with a refusal that says why. */
 async function outcomeOf(work: Promise<unknown>): Promise<"done" | "refused"> {
   try {
@@ -47,6 +53,29 @@ async function expectNothingMissing(storage: Storage, outcome: "done" | "refused
   expect(newest?.entry.commit).toBe(outcome === "done" ? 4 : 3);
   expect(await seenBy(storage)).toBe(newest?.entry.snapshotId);
 }
+
+describe.for(comebacks)("$name that brings back what a collection found unreachable", ({ bringBack }) => {
+  test("while that is held at one of its operations leaves the newest commit whole", async () => {
+    const outcomes = new Set<string>();
+    for (let n = 0, reached = true; reached; n += 3) {
+      const { storage } = three.copy();
+      let outcome: "done" | "refused" = "refused";
+      reached = false;
+      const held = steppedStorage(storage, {
+        before: async (operation) => {
+          if (operation !== n) return;
+          reached = true;
+          outcome = await outcomeOf(bringBack(storage));
+        },
+      });
+      await collectIn(held);
+      if (!reached) break;
+      await expectNothingMissing(storage, outcome);
+      outcomes.add(outcome);
+    }
+    expect(outcomes).toEqual(new Set(["done", "refused"]));
+  });
+});
 
 test("a publish and a rollback to what a collection deletes are refused, and the publish succeeds after it", async () => {
   const { storage } = three.copy();
