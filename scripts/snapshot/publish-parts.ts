@@ -5,12 +5,12 @@ import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { maxParts, type PartRecord, type PartsPlan } from "../../schemas/store/stored-objects.ts";
 import { planParts } from "../../snapshots/publish/parts/plan-parts.ts";
-import { publishPart } from "../../snapshots/publish/parts/publish-parts.ts";
+import { joinParts, publishPart } from "../../snapshots/publish/parts/publish-parts.ts";
 import { isScript } from "../../snapshots/sources/duckdb/run-script.ts";
 import { counted, type ExitCode, exitCodes, integerOption, type Shell, usageError } from "../cli.ts";
 import { flag, number, type ValuesOf } from "../program.ts";
 import { whenStopped } from "../temporary.ts";
-import type { PublishWith, readPublishing } from "./publish-run.ts";
+import type { readPublishing, Way } from "./publish-run.ts";
 
 /** A run in parts: on this machine by itself, or step by step wherever a scheduler runs them. */
 export const inParts = {
@@ -25,28 +25,17 @@ export const inParts = {
   run: { type: "string", value: "ID", does: "the run that --plan, --part and --join belong to" },
 } as const;
 
-export type Step =
+type Step =
   | { kind: "workers"; count: number; run: string }
   | { kind: "plan"; count: number; run: string }
   | { kind: "part"; part: number; run: string }
   | { kind: "join"; run: string };
 
-type Values = ValuesOf<typeof inParts> & Readonly<Record<string, string | boolean | undefined>>;
-
-/** The step that the options ask for, if any. Throws USAGE where they do not go together, or with these sources. */
-export function stepIn(shell: Shell, values: Values, location: Location): Step | undefined {
-  const step = readStep(shell, values);
-  if (!step) return undefined;
-  if (values["dry-run"])
-    throw usageError("--dry-run goes with a run of one part: the others leave what they make in the store");
-  if (typeof location === "string" && isScript(location))
-    throw usageError(
-      "a script goes with a run of one part: it may leave other rows each time; let it write Parquet files first",
-    );
-  return step;
-}
-
-function readStep({ env }: Shell, { run, workers, plan, part, join }: Values): Step | undefined {
+/** The step that the options ask for, if any. Throws USAGE where they do not go together. */
+function stepIn(
+  { env }: Shell,
+  { run, workers, plan, part, join }: ValuesOf<typeof inParts>,
+): Step | undefined {
   // Schedulers put a number that counts from 0 into such a variable, and images without a shell cannot add to it.
   const index = part !== undefined && /^[A-Z_]+$/.test(part) ? env[part] : undefined;
   const steps = { workers, plan, part: index === undefined ? part : String(Number(index) + 1), join };
@@ -76,35 +65,68 @@ function readStep({ env }: Shell, { run, workers, plan, part, join }: Values): S
 
 type Location = ReturnType<typeof readPublishing>["location"];
 
-/** Does what comes before the snapshot. Returns an exit code where the command ends with that. */
-export async function beforeJoin(
+/** How a command publishes whose options ask for parts; nothing when they ask for none. */
+export function partsWay(
   shell: Shell,
-  values: Values,
-  step: Step,
-  publishWith: PublishWith,
-): Promise<ExitCode | undefined> {
+  values: ValuesOf<typeof inParts> & Readonly<Record<string, string | boolean | undefined>>,
+  location: Location,
+): Partial<Way> {
+  const step = stepIn(shell, values);
+  if (!step) return {};
+  requireDivisible(location, values["dry-run"] === true);
   const { run } = step;
   const json = values.json === true;
-  if (step.kind === "join") return undefined;
-  if (step.kind === "part") {
-    const { report } = await publishWith((options) => publishPart(options, run, step.part));
-    const { part, markets, pages, segments, seconds, refused = [] } = report;
-    const told = { run, part, markets, pages, segments: segments.length, seconds, refused };
-    shell.report(json, told, describePart(run, report));
-    return exitCodes.done;
+  const join: Way["publish"] = (options) => joinParts(options, run);
+  switch (step.kind) {
+    case "plan":
+      return {
+        publish: undefined,
+        async before(publishWith) {
+          const { report } = await publishWith((options) => planParts(options, run, step.count));
+          const sizes = report.parts.map(({ markets }) => markets);
+          shell.report(json, { run, parts: sizes }, describePlan(run, report));
+          return exitCodes.done;
+        },
+      };
+    case "part":
+      return {
+        makesStore: false,
+        publish: undefined,
+        async before(publishWith) {
+          const { report } = await publishWith((options) => publishPart(options, run, step.part));
+          const { part, markets, pages, segments, seconds, refused = [] } = report;
+          const told = { run, part, markets, pages, segments: segments.length, seconds, refused };
+          shell.report(json, told, describePart(run, report));
+          return exitCodes.done;
+        },
+      };
+    case "join":
+      return { makesStore: false, publish: join };
+    case "workers":
+      return {
+        async before(publishWith) {
+          await publishWith((options) => planParts(options, run, step.count));
+          return makeParts(shell, argumentsOfPart(values, run), step.count);
+        },
+        publish: join,
+      };
   }
-  const { report } = await publishWith((options) => planParts(options, run, step.count));
-  if (step.kind === "plan") {
-    const sizes = report.parts.map(({ markets }) => markets);
-    shell.report(json, { run, parts: sizes }, describePlan(run, report));
-    return exitCodes.done;
-  }
-  const code = await makeParts(shell, argumentsOfPart(values, run), step.count);
-  return code === exitCodes.done ? undefined : code;
+}
+
+function requireDivisible(location: Location, dryRun: boolean): void {
+  if (dryRun)
+    throw usageError("--dry-run goes with a run of one part: the others leave what they make in the store");
+  if (typeof location === "string" && isScript(location))
+    throw usageError(
+      "a script goes with a run of one part: it may leave other rows each time; let it write Parquet files first",
+    );
 }
 
 /** The arguments of the process that makes a part, all but its number. */
-function argumentsOfPart(values: Values, run: string): string[] {
+function argumentsOfPart(
+  values: Readonly<Record<string, string | boolean | undefined>>,
+  run: string,
+): string[] {
   const passed = ["sources", "store", "cache", "trusted-key", "trust-policy"];
   const given = passed.flatMap((name) =>
     typeof values[name] === "string" ? [`--${name}`, values[name]] : [],

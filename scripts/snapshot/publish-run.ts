@@ -1,6 +1,7 @@
 import { realpath } from "node:fs/promises";
 import { publishedSite } from "../../proxy/site/files.ts";
 import { exportSnapshot } from "../../snapshots/maintain/export.ts";
+import type { PublishReport } from "../../snapshots/publish/commit-snapshot.ts";
 import type { Allowance } from "../../snapshots/publish/guards.ts";
 import type { PublishOptions } from "../../snapshots/publish/publish.ts";
 import { lateRule } from "../../snapshots/sources/contract/source-tables.ts";
@@ -9,7 +10,7 @@ import { type Refusal, SourceRefusal } from "../../snapshots/sources/sources.ts"
 import { describeClocks } from "../../snapshots/store/log/commits.ts";
 import type { Storage } from "../../snapshots/store/storage.ts";
 import type { Signing } from "../../snapshots/trust/log/believe.ts";
-import { integerOption, progressOn, requiredOption, type Shell } from "../cli.ts";
+import { type ExitCode, integerOption, progressOn, requiredOption, type Shell } from "../cli.ts";
 import { flag, number, type ValuesOf } from "../program.ts";
 import { sourcesAt, sourcesLocation } from "../sources.ts";
 import { unsignedOption } from "../store.ts";
@@ -62,6 +63,16 @@ type More = Pick<
 export type PublishWith = <Report>(
   step: (options: PublishOptions) => Promise<Report>,
 ) => Promise<{ report: Report; files: readonly NamedContent[] }>;
+
+/** How a command publishes. */
+export interface Way {
+  /** Whether the command makes a store where there is none. */
+  makesStore: boolean;
+  /** What comes before the snapshot; the command ends there unless it is done. */
+  before?: (publishWith: PublishWith) => Promise<ExitCode>;
+  /** Undefined where the command makes no snapshot. */
+  publish: ((options: PublishOptions) => Promise<PublishReport>) | undefined;
+}
 
 export function publishFrom(
   shell: Shell,

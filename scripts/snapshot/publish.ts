@@ -2,7 +2,6 @@ import { type FileHandle, open } from "node:fs/promises";
 import { contactAt, contactRule } from "../../schemas/names.ts";
 import { maxNoteBytes } from "../../snapshots/format/note.ts";
 import type { PublishReport } from "../../snapshots/publish/commit-snapshot.ts";
-import { joinParts } from "../../snapshots/publish/parts/publish-parts.ts";
 import { apiPlaceAt, citationIn, licenseAt, siteAddressAt } from "../../snapshots/publish/public/site.ts";
 import { publish } from "../../snapshots/publish/publish.ts";
 import type { NamedContent } from "../../snapshots/sources/sources.ts";
@@ -21,8 +20,8 @@ import {
   signOverOption,
   trustOptions,
 } from "../store.ts";
-import { beforeJoin, inParts, type Step, stepIn } from "./publish-parts.ts";
-import { allowing, exportTo, publishFrom, readPublishing, sourcesOption } from "./publish-run.ts";
+import { inParts, partsWay } from "./publish-parts.ts";
+import { allowing, exportTo, publishFrom, readPublishing, sourcesOption, type Way } from "./publish-run.ts";
 import { describePublish } from "./reports.ts";
 
 export const publishCommand = command({
@@ -82,8 +81,10 @@ export const publishCommand = command({
   async run(values, _operand, shell) {
     const dryRun = values["dry-run"] ?? false;
     const choices = readPublishing(shell, values);
-    const step = stepIn(shell, values, choices.location);
-    const endsEarly = step?.kind === "plan" || step?.kind === "part";
+    const way: Way = {
+      ...inOneRun,
+      ...partsWay(shell, values, choices.location),
+    };
     const told = {
       api: namedOption("api-url", values["api-url"] ?? shell.env.API_URL, apiPlaceAt),
       siteUrl: namedOption("site-url", values["site-url"] ?? shell.env.SITE_URL, siteAddressAt),
@@ -96,14 +97,12 @@ export const publishCommand = command({
       throw usageError("WITNESS_POLICY goes with SIGNING_KEY: witnesses cosign what a publisher has signed");
     // Opened before anything is published, so that a path that cannot be written to fails now.
     await using statement =
-      values.statement && !endsEarly && !dryRun ? await open(shell.path(values.statement), "w") : undefined;
-    const storage = await openOrMakeStore(shell, values, step);
+      values.statement && way.publish && !dryRun ? await open(shell.path(values.statement), "w") : undefined;
+    const storage = await openOrMakeStore(shell, values, way);
     const publishWith = publishFrom(shell, choices, storage, { ...told, signing, dryRun });
-    const ended = step && (await beforeJoin(shell, values, step, publishWith));
-    if (ended !== undefined) return ended;
-    const { report, files } = await publishWith((options) =>
-      step ? joinParts(options, step.run) : publish(options),
-    );
+    const code = (await way.before?.(publishWith)) ?? exitCodes.done;
+    if (!way.publish || code !== exitCodes.done) return code;
+    const { report, files } = await publishWith(way.publish);
     if (report.signature === "lost") shell.say(lostSignature);
     if (values.export && !dryRun) {
       const { total } = await exportTo(shell, storage, { signing, changes: true });
@@ -122,6 +121,8 @@ export const publishCommand = command({
   },
 });
 
+const inOneRun: Way = { makesStore: true, publish };
+
 /**
  * Opens a store, which need not exist: the first run of a schedule needs nothing else. Says that it makes one, because
  * a mistyped address is no store either.
@@ -129,10 +130,9 @@ export const publishCommand = command({
 async function openOrMakeStore(
   shell: Shell,
   { store, cache = shell.env.CACHE_DIR }: { store?: string | undefined; cache?: string | undefined },
-  step: Step | undefined,
+  { makesStore }: Way,
 ): Promise<Storage> {
   const storage = await openStoreUnchecked(shell, store, cache);
-  const makesStore = step?.kind !== "part" && step?.kind !== "join";
   if (makesStore && !(await storeExists(storage))) shell.say(`${noStoreAt(storage)} yet: publish makes one`);
   return storage;
 }
