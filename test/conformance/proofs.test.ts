@@ -143,4 +143,36 @@ describe("a proof of the service", () => {
     const said = saidTo([JSON.stringify(signed), ...some], known);
     expect(said).toEqual([signed.snapshotId, ...some.map(() => "")]);
   });
+
+  test("needs the signature of the key that is trusted, at any place among others", async () => {
+    const answer: MarketProof = (await proofOf(market(5).id)).json();
+    const [stranger, namesake] = [noteKey("other.example"), noteKey(key.name)];
+    const { proof } = inLog(answer, [key]);
+    const with_ = (checkpoint: string | null) => JSON.stringify({ ...answer, checkpoint, proof });
+    const noteOf = (keys: (typeof key)[], changes = {}) => inLog({ ...answer, ...changes }, keys).checkpoint;
+    const own = noteOf([key]);
+    const good = [own, noteOf([key, stranger]), noteOf([namesake, key])];
+    const bad = [
+      null,
+      "",
+      noteOf([namesake]),
+      noteOf([stranger]),
+      // Another log of the same publisher, another place and another entry.
+      noteOf([stranger, key]),
+      noteOf([key], { commit: answer.commit + 1 }),
+      noteOf([key], { entry: answer.entry.replace(/[0-9a-f]{64}"\}$/, `${"0".repeat(64)}"}`) }),
+      own.replace(key.name, `${key.name}\n`),
+      own.replace(/\n\n.*/s, "\n\n"),
+      own.trimEnd(),
+    ];
+    const known = { key: key.text, asOf: answer.snapshotId };
+    for (const note of good) expect(await accepted(with_(note), known), note).toBe(true);
+    for (const note of bad) expect(await accepted(with_(note), known), String(note)).toBe(false);
+    for (const text of flipped(key.text)) expect(await accepted(with_(own), { key: text }), text).toBe(false);
+    expect(await accepted(with_(own), { id: market(6).id })).toBe(false);
+    expect(await accepted(with_(own), { snapshotId: "0".repeat(64) })).toBe(false);
+    if (!python) return;
+    const said = saidTo([...good, ...bad].map(with_), known);
+    expect(said.map((id) => id !== "")).toEqual([...good.map(() => true), ...bad.map(() => false)]);
+  });
 });

@@ -5,6 +5,7 @@ import { tilePath, tilesOf } from "../../../snapshots/format/log-tiles.ts";
 import { headFromTiles, tileEncoder } from "../../../snapshots/format/tree.ts";
 import { CommitLog } from "../../../snapshots/read/catalog/commit-log.ts";
 import { PublicLog } from "../../../snapshots/read/catalog/public-log.ts";
+import { CorruptObjectError } from "../../../snapshots/store/errors.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { newestCommit } from "../../../snapshots/store/log/commits.ts";
 import { entriesUpTo } from "../../../snapshots/store/log/tiles.ts";
@@ -186,6 +187,28 @@ describe("the files of the log", () => {
     expect(storage.calls.map(({ key }) => key)).toEqual(
       ["tile/entries/000", "tile/entries/001.p/2"].map(layout.logFile),
     );
+  });
+
+  test("are told by tiles where commits are gone, and not at all where neither tells", async () => {
+    const objects = new Map(grown);
+    for (const [name, bytes] of tiles) objects.set(layout.logFile(name), bytes);
+    for (const number of [1, 2, 3]) objects.delete(layout.commit(number));
+    const good = await logOver(memoryStorage(objects), none);
+    await good.grow(0);
+    for (const [name, bytes] of tiles) expect([name, await good.files.file(name)]).toEqual([name, bytes]);
+    const badAre = async (bad: readonly string[]) => {
+      const { files, grow } = await logOver(memoryStorage(objects), none);
+      await grow(0);
+      for (const [name, bytes] of tiles)
+        if (bad.includes(name)) await expect(files.file(name)).rejects.toBeInstanceOf(CorruptObjectError);
+        else expect([name, await files.file(name)]).toEqual([name, bytes]);
+    };
+    // Without its bundle, nobody can tell what a commit that is gone said, and all else can be told.
+    const bundles = [...tiles.keys()].filter((name) => /^tile\/entries\/000/.test(name));
+    for (const name of bundles) objects.delete(layout.logFile(name));
+    await badAre(bundles);
+    objects.delete(layout.logFile("tile/0/000"));
+    await badAre([...tiles.keys()]);
   });
 
   test("have the checkpoints of sizes that are of this log, and look for them again after a second", async () => {

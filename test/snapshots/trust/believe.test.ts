@@ -61,6 +61,28 @@ test("a run on an empty store says nothing where another has made the first comm
   );
 });
 
+test.each([
+  ["a store of four commits", () => new Map(signed), 5],
+  ["an empty store", () => new Map<string, Buffer>(), 1],
+])("a run on %s builds on a commit that is made while it looks", async (_, begin, next) => {
+  const commits = next === 1 ? [] : [layout.commit(next)];
+  for (const asked of [layout.checked, layout.logCheckpoint, ...commits]) {
+    const storage = memoryStorage(begin());
+    let met = false;
+    const slow = changedStorage(storage, {
+      async get(key, options) {
+        if (!met && key === asked) {
+          met = true;
+          await publishOn(storage, 700);
+        }
+        return storage.get(key, options);
+      },
+    });
+    expect(await publishOn(slow, 605), asked).toMatchObject({ outcome: "published", commit: next + 1 });
+    expect(met).toBe(true);
+  }
+});
+
 /** A store in which a thief puts a commit of snapshot 1 right above each commit that is made. */
 function followed(storage: Storage): Storage {
   return changedStorage(storage, {

@@ -2,9 +2,12 @@ import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
 import { parseNote } from "../../../snapshots/format/note.ts";
+import { updateLog } from "../../../snapshots/publish/public/log.ts";
+import { PublicTree } from "../../../snapshots/publish/public/site.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { newestCommit } from "../../../snapshots/store/log/commits.ts";
-import type { Storage } from "../../../snapshots/store/storage.ts";
+import { type Storage, StorageError } from "../../../snapshots/store/storage.ts";
+import type { Signing } from "../../../snapshots/trust/log/believe.ts";
 import { CheckpointFile } from "../../../snapshots/trust/log/checkpoints.ts";
 import { parsePolicy, verifierText } from "../../../snapshots/trust/notes/note-keys.ts";
 import { openNote, signatureLine } from "../../../snapshots/trust/notes/signed-note.ts";
@@ -39,11 +42,10 @@ describe.skipIf(!programs)("a store with three real witnesses", () => {
     );
     running.push(...witnesses);
     const policy = parsePolicy(Buffer.from(policyOfTwo(key, witnesses)), "policy");
-    const publish = (storage: Storage, bri: number) =>
-      publishRecords(storage, records, bri, {
-        signing: { key, cosigner, witnesses: new Witnesses(policy) },
-      });
-    return { key, policy, witnesses, publish };
+    const signing = (): Signing => ({ key, cosigner, witnesses: new Witnesses(policy) });
+    const publish = (storage: Storage, bri: number, how: Signing = signing()) =>
+      publishRecords(storage, records, bri, { signing: how });
+    return { key, cosigner, policy, witnesses, signing, publish };
   }
 
   const noteAt = (objects: Objects, key: string) => String(objects.get(key));
@@ -97,6 +99,31 @@ describe.skipIf(!programs)("a store with three real witnesses", () => {
     ]);
   });
 
+  test("is not taken for one that was set back by a slow run whose commit another one has followed", async () => {
+    const { publish } = await publisher("prs.example/followed");
+    const storage = memoryStorage(new Map());
+    await publish(storage, 601);
+    const killed = changedStorage(storage, {
+      async putIfAbsent(key, body) {
+        if (key === layout.logCheckpointOf(3)) throw new StorageError("killed");
+        return storage.putIfAbsent(key, body);
+      },
+    });
+    let followed: Promise<void> | undefined;
+    const slow = changedStorage(storage, {
+      async get(key, options) {
+        // It is about to sign the tree that ends with its own commit.
+        if (key === layout.checked && (await newestCommit(storage))?.entry.commit === 2) {
+          followed ??= expect(publish(killed, 603)).rejects.toThrow("killed");
+          await followed;
+        }
+        return storage.get(key, options);
+      },
+    });
+    expect(await publish(slow, 602)).toMatchObject({ outcome: "published", commit: 2, witnessed: [] });
+    expect(cosigned((await publish(storage, 603)).witnessed)).toEqual(["w0", "w1", "w2"]);
+  });
+
   test("that was set back is known by its witnesses, whatever it has forgotten itself", async () => {
     const { witnesses, publish, key } = await publisher("prs.example/set-back");
     const objects: Objects = new Map();
@@ -129,6 +156,33 @@ describe.skipIf(!programs)("a store with three real witnesses", () => {
     expect(witnesses[1]!.seen(key.name).size).toBe(2);
   });
 
+  test("whose run was killed before it signed is signed by the next, which asks first", async () => {
+    const { key, cosigner, policy, publish, signing } = await publisher("prs.example/killed");
+    const objects: Objects = new Map();
+    const storage = memoryStorage(objects);
+    await publish(storage, 601);
+    await publish(storage, 602);
+    const whole = noteAt(objects, layout.logCheckpoint);
+    // Witnesses cosigned what the store lost: the same tree is signed and cosigned once more.
+    for (const at of [layout.logCheckpoint, layout.logCheckpointOf(2)]) objects.delete(at);
+    const answers = await updateLog(
+      storage,
+      await PublicTree.of(storage),
+      (await newestCommit(storage))!,
+      signing(),
+    );
+    expect(cosigned(answers)).toEqual(["w0", "w1", "w2"]);
+    const signed = noteAt(objects, layout.logCheckpoint);
+    expect(signed.split("\n").slice(0, 5)).toEqual(whole.split("\n").slice(0, 5));
+    const log = {
+      logs: [{ key: cosigner, url: undefined }],
+      witnesses: policy.witnesses,
+      quorum: policy.quorum,
+    };
+    expect(judgeNote(log, signed).lacking).toBeUndefined();
+    expect(openNote(judgeNote(policy, signed).note, [key]).signers).toEqual([key]);
+  });
+
   test("shows no checkpoint before those who answer have cosigned it", async () => {
     const { policy, publish } = await publisher("prs.example/shown");
     const objects: Objects = new Map();
@@ -151,6 +205,26 @@ describe.skipIf(!programs)("a store with three real witnesses", () => {
     for (const bri of [601, 602]) await publish(watched, bri);
     const { note } = judgeNote(policy, noteAt(objects, layout.logCheckpoint));
     expect([lacking, note.split("\n")[1]]).toEqual([[], "2"]);
+  });
+
+  test("takes cosignatures of several publishers together", async () => {
+    const { policy, publish, signing, witnesses } = await publisher("prs.example/together");
+    const objects: Objects = new Map();
+    const storage = memoryStorage(objects);
+    const only = (...names: string[]): Signing => ({
+      ...signing(),
+      witnesses: new Witnesses({
+        ...policy,
+        witnesses: policy.witnesses.filter(({ name }) => names.includes(name)),
+      }),
+    });
+    await publish(storage, 601, only("w0"));
+    await publish(storage, 601, only("w1"));
+    await publish(storage, 601, { key: signing().key });
+    await publish(storage, 601, only("w2"));
+    expect(cosignersIn(policy, noteAt(objects, layout.logCheckpoint))).toHaveLength(3);
+    expect(noteAt(objects, layout.logCheckpointOf(1))).toBe(noteAt(objects, layout.logCheckpoint));
+    expect(witnesses.map((witness) => witness.seen("prs.example/together").size)).toEqual([1, 1, 1]);
   });
 });
 

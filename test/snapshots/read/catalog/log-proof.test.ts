@@ -1,6 +1,7 @@
-import { expect, test } from "vitest";
+import { beforeAll, describe, expect, test } from "vitest";
 import { Catalog } from "../../../../snapshots/read/catalog/catalog.ts";
 import { PublicLog, proofText, proveCommit } from "../../../../snapshots/read/catalog/public-log.ts";
+import { CorruptObjectError } from "../../../../snapshots/store/errors.ts";
 import { layout } from "../../../../snapshots/store/layout.ts";
 import { StorageError } from "../../../../snapshots/store/storage.ts";
 import { readAnyLog } from "../../../../snapshots/trust/log/log-reader.ts";
@@ -8,51 +9,92 @@ import { market, publishRecords } from "../../../helpers/publish/records.ts";
 import { testKey } from "../../../helpers/store/signing.ts";
 import { changedStorage, memoryStorage } from "../../../helpers/store/storages.ts";
 
-test("that a log has a commit is proven up to the checkpoint that is at hand, and not where the store fails", async () => {
-  const objects = new Map<string, Buffer>();
-  const stored = memoryStorage(objects);
-  for (const bri of [1, 2]) await publishRecords(stored, [market(1)], bri, { signing: { key: testKey() } });
+/** A signed store of two commits, whose tile of hashes is this object. */
+const published = new Map<string, Buffer>();
+const tile = layout.logTile("0/000.p/2");
+beforeAll(async () => {
+  for (const bri of [1, 2])
+    await publishRecords(memoryStorage(published), [market(1)], bri, { signing: { key: testKey() } });
+});
+
+/** A reader of a store of its own, in which the tile may be another. */
+async function readerOf(bytes = published.get(tile)) {
+  const objects = new Map(published);
+  if (bytes) objects.set(tile, bytes);
   let failing = false;
-  const storage = changedStorage(stored, {
+  const storage = changedStorage(memoryStorage(objects), {
     async get(key, options) {
-      if (failing && key.startsWith(layout.logTile.prefix)) throw new StorageError("no");
-      return stored.get(key, options);
+      if (failing && key === tile) throw new StorageError("no");
+      return memoryStorage(objects).get(key, options);
     },
   });
   const catalog = new Catalog(storage, { cacheBytes: 2 ** 20 });
   await catalog.refresh();
   const publicLog = new PublicLog(storage, catalog.log, readAnyLog(storage));
   const checkpoint = (await publicLog.checkpoint())!;
-  const commit = (await catalog.log.commit(2))!;
-  const proven = {
-    commit: 2,
-    checkpoint: checkpoint.note,
-    inclusion: [expect.stringMatching(/^[0-9a-f]{64}$/)],
+  const prove = async (number: number, by: typeof checkpoint | undefined = checkpoint) =>
+    proveCommit(publicLog, (await catalog.log.commit(number))!, by);
+  const fail = () => {
+    failing = true;
   };
-  expect(await proveCommit(publicLog, commit, checkpoint)).toMatchObject(proven);
-  const alone = { commit: 2, checkpoint: null, inclusion: null };
-  for (const before of [undefined, { ...checkpoint, size: 1 }])
-    expect(await proveCommit(publicLog, commit, before)).toMatchObject(alone);
-  for (const key of [layout.commit(1), layout.logTile("0/000.p/1")]) objects.delete(key);
-  failing = true;
-  const another = new Catalog(storage, { cacheBytes: 2 ** 20 });
-  await another.refresh();
-  const away = new PublicLog(storage, another.log, readAnyLog(storage));
-  await expect(proveCommit(away, commit, checkpoint)).rejects.toBeInstanceOf(StorageError);
-});
+  return { objects, catalog, publicLog, checkpoint, prove, fail };
+}
 
-test("a proof is told as text where there is a checkpoint", () => {
-  const hash = Buffer.alloc(32, 5);
-  const level = { index: 0, size: 1, path: [] };
-  const proof = {
-    ...{ score: "{}", snapshotId: "s", commit: 3, entry: "e", checkpoint: "signed\n" },
-    proof: { score: level, inclusion: [hash.toString("hex")] },
-  };
-  const extra = { score: "{}", snapshotId: "s", entry: "e", commit: 3, proof: { score: level } };
-  expect(proofText(proof)).toBe(
-    `c2sp.org/tlog-proof@v1\nextra ${Buffer.from(JSON.stringify(extra)).toString("base64")}\nindex 2\n` +
-      `${hash.toString("base64")}\n\nsigned\n`,
-  );
-  expect(proofText({ ...proof, checkpoint: null })).toBeUndefined();
-  expect(proofText({ ...proof, proof: { ...proof.proof, inclusion: null } })).toBeUndefined();
+describe("that a log has a commit", () => {
+  test("is proven for each up to its checkpoint, and not beyond", async () => {
+    const { catalog, publicLog, checkpoint, prove } = await readerOf();
+    for (const commit of [1, 2])
+      expect(await prove(commit)).toMatchObject({
+        commit,
+        checkpoint: checkpoint.note,
+        inclusion: [expect.stringMatching(/^[0-9a-f]{64}$/)],
+      });
+    const alone = { checkpoint: null, inclusion: null };
+    expect(await prove(2, { ...checkpoint, size: 1 })).toMatchObject(alone);
+    const commit = (await catalog.log.commit(2))!;
+    expect(await proveCommit(publicLog, commit, undefined)).toMatchObject({ commit: 2, ...alone });
+  });
+
+  test("is proven by the commits where tiles are altered or gone, and by tiles where commits are", async () => {
+    for (const bytes of [Buffer.alloc(64, 7), Buffer.alloc(1)])
+      expect((await (await readerOf(bytes)).prove(1)).inclusion).toHaveLength(1);
+    const without = await readerOf();
+    without.objects.delete(tile);
+    expect((await without.prove(1)).inclusion).toHaveLength(1);
+    const beginning = await readerOf();
+    beginning.objects.delete(layout.commit(1));
+    expect((await beginning.prove(2)).inclusion).toHaveLength(1);
+  });
+
+  test("is not proven where neither commits nor tiles tell, or the store cannot be read", async () => {
+    const robbed = async (bytes?: Buffer) => {
+      const reader = await readerOf(bytes);
+      for (const key of [layout.commit(1), layout.logTile("0/000.p/1")]) reader.objects.delete(key);
+      return reader;
+    };
+    const other = await robbed(Buffer.alloc(64, 7));
+    await expect(other.prove(2)).rejects.toThrow("not the tree of 2 commits that was signed");
+    const missing = await robbed();
+    missing.objects.delete(tile);
+    await expect(missing.prove(2)).rejects.toBeInstanceOf(CorruptObjectError);
+    const away = await robbed();
+    away.fail();
+    await expect(away.prove(2)).rejects.toBeInstanceOf(StorageError);
+  });
+
+  test("is told as text where there is a checkpoint", () => {
+    const hash = Buffer.alloc(32, 5);
+    const level = { index: 0, size: 1, path: [] };
+    const proof = {
+      ...{ score: "{}", snapshotId: "s", commit: 3, entry: "e", checkpoint: "signed\n" },
+      proof: { score: level, inclusion: [hash.toString("hex")] },
+    };
+    const extra = { score: "{}", snapshotId: "s", entry: "e", commit: 3, proof: { score: level } };
+    expect(proofText(proof)).toBe(
+      `c2sp.org/tlog-proof@v1\nextra ${Buffer.from(JSON.stringify(extra)).toString("base64")}\nindex 2\n` +
+        `${hash.toString("base64")}\n\nsigned\n`,
+    );
+    expect(proofText({ ...proof, checkpoint: null })).toBeUndefined();
+    expect(proofText({ ...proof, proof: { ...proof.proof, inclusion: null } })).toBeUndefined();
+  });
 });
