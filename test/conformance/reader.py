@@ -32,7 +32,7 @@ def level(index, total, hashes):  # a level of a proof
 # Whether a note of the key's log says this of this hash, and is signed with the key.
 def is_note(note, words, hash_, vkey):
     name, id_, key = key_in(vkey)
-    need(re.fullmatch(r"([^\n]+\n)+\n(— [^\s\ufeff+]+ [^\s]{8,}\n){1,64}", note), "a note is malformed")
+    need(re.fullmatch(r"([^\0-\x1f]+\n)+\n(— [^\0-\x1f\s\ufeff+]+ [^\s]{8,}\n){1,64}", note), "a note is malformed")
     signatures = {
         (named, b64(data)[:4]): b64(data)[4:]
         for named, data in re.findall(r"^— (\S+) (\S+)$", note.split("\n\n")[1], re.M)

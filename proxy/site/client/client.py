@@ -131,7 +131,7 @@ def checkpoint_in(checkpoint: str | None) -> Checkpoint:
     """What a checkpoint says, whoever signed it. Raises VerificationError."""
     need(isinstance(checkpoint, str), "checkpoint", "There is no checkpoint: nobody signed the log.")
     with checking("checkpoint", "The checkpoint"):
-        form = r"([^\0-\x1f\x7f-\x9f]+)\n([1-9][0-9]{0,9})\n([^\n]{44})\n\n((— [^\s\ufeff+]+ [^\s]{8,}\n){1,64})"
+        form = r"([^\0-\x1f\x7f-\x9f]+)\n([1-9][0-9]{0,9})\n([^\n]{44})\n\n((— [^\0-\x1f\s\ufeff+]+ [^\s]{8,}\n){1,64})"
         origin, size, top, lines, _ = re.fullmatch(form, str(checkpoint)).groups()  # type: ignore[union-attr]
         must(int(size) < 2**31 and all(len(b64(line.split(" ")[2])) > 4 for line in lines.split("\n")[:-1]))
         return Checkpoint(origin, int(size), b64(top).hex(), False, str(checkpoint))

@@ -134,6 +134,10 @@ const alterations: Record<string, Alteration> = {
     const lines = withStranger(note, given).slice(note.length);
     return note + flipped(lines, given.place, given.bit);
   }),
+  "the note: a control character in a stranger's name": inNote((note, given) => {
+    const line = withStranger(note, given).slice(note.length);
+    return note + line.replace("— ", `— ${String.fromCharCode(given.place % 32)}`);
+  }),
   "the note: signed by another": inNote((note, { name, seed }) => {
     const text = note.slice(0, note.lastIndexOf("\n\n") + 1);
     return signNote(text, testKey(name, `${seed} other`));
