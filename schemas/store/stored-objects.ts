@@ -305,8 +305,8 @@ const NamedFile = ObjectRef.extend({ name: z.string() });
 /**
  * `runs/<run>/plan.json`: how a publish run is divided, and what all its parts must have in common: versions, the
  * commit that it builds on, and the files of the sources. `oldest` and `newest` are the times of a file's markets; null
- * where it has none. `keys` has the key of a part's first market, but none of the first part or of one without markets.
- * Version 1.0.0 put others after it, or alone into the first part.
+ * where it has none. The first of a part's `keys` is the key of its first market, and is left out for the first part;
+ * the others divide the part for its sort. A part without markets has no keys.
  */
 export const PartsPlan = z.object({
   formatVersion: FormatVersion,

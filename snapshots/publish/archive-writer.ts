@@ -62,12 +62,12 @@ async function mergeMarkets(
   { kept, sort }: RowsRead,
   differs?: TakeDifference,
 ): Promise<void> {
-  const markets = sort.sorted();
-  let next = markets.next();
+  const markets = oneByOne(sort.sorted());
+  let next = await markets.next();
   const addFresh = async (market: RenderedMarket, before?: MarketLine) => {
     if (!before?.line.equals(market.line)) await differs?.({ ...(before && { before }), after: market });
     await writer.add(market);
-    next = markets.next();
+    next = await markets.next();
   };
   for (const page of previous?.rows.pages ?? []) {
     const rows = kept.subarray(page.start, page.start + page.markets);
@@ -84,6 +84,10 @@ async function mergeMarkets(
     }
   }
   while (!next.done) await addFresh(next.value);
+}
+
+async function* oneByOne<T>(batches: AsyncIterable<T[]>): AsyncGenerator<T, undefined> {
+  for await (const batch of batches) yield* batch;
 }
 
 /** Pages that are compressed and stored at the same time. Each takes a few MB of memory. */

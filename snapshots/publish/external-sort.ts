@@ -1,17 +1,17 @@
-import { randomUUID } from "node:crypto";
-import { closeSync, openSync, readSync, rmSync, writeSync } from "node:fs";
+import { closeSync, openSync, writeSync } from "node:fs";
+import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { constants, zstdCompressSync, zstdDecompressSync } from "node:zlib";
 import { firstWhere } from "../format/bytes.ts";
 import { release } from "../format/gzip.ts";
-import { compareKeys, idOfLine } from "../format/market-line.ts";
+import { compareKeys, idOfLine, type MarketKey } from "../format/market-line.ts";
 import type { RenderedMarket } from "../sources/sources.ts";
 
-/** Bytes of records that are sorted in memory, and written as a run. */
-const runBytes = 16 * 1024 * 1024;
+/** The most bytes that the write buffers of all buckets take together. */
+const bufferBytes = 16 * 1024 * 1024;
 
-/** Bytes of a run's blocks, before compression: the most, and the most of all runs' first blocks up to this one. */
-const blockBytes = { most: 256 * 1024, together: 32 * 1024 * 1024 };
+/** The most bytes of one bucket's write buffer. A larger one makes writes no faster. */
+const bucketBufferBytes = 256 * 1024;
 
 /**
  * A fast level: markets still shrink to between a quarter and a sixth. The checksum reveals a disk that returns other
@@ -21,149 +21,154 @@ const compression = {
   params: { [constants.ZSTD_c_compressionLevel]: -3, [constants.ZSTD_c_checksumFlag]: 1 },
 };
 
+/** A block's stored and raw length stand before it. */
+const blockHeaderBytes = 8;
+
 /** A market's time, digest, file, and the lengths of its values and record stand before these. */
-const headerBytes = 8 + 8 + 4 + 4 + 4;
+const marketHeaderBytes = 8 + 8 + 4 + 4 + 4;
 
 /** zlib ends a stream in the buffer that it began only if that has room to spare. */
 const spareBytes = 64;
 
-/** Whole markets in the file: where they are, and how long they are there and before compression. */
-interface Block {
-  at: number;
-  stored: number;
-  raw: number;
-}
-
 /**
- * Sorts markets by key with little memory: writes sorted runs to a file, and merges them. DuckDB's own sort runs out of
- * memory on nested rows of this size.
+ * Sorts markets by key with little memory: distributes them over bucket files between cut points, then sorts one bucket
+ * at a time in memory. DuckDB's own sort runs out of memory on nested rows of this size.
  */
 export class ExternalSort {
-  readonly #directory: string;
-  /** Without a name, so that nothing is left when the process is killed. */
-  #file: number | undefined;
-  #fileBytes = 0;
-  /** The run in memory, not sorted yet. */
-  #rows: RenderedMarket[] = [];
-  #rowBytes = 0;
-  readonly #runs: Block[][] = [];
+  readonly #folder: string;
+  readonly #cutPoints: readonly MarketKey[];
+  readonly #buckets: Bucket[];
 
-  constructor(temporaryDirectory: string) {
-    this.#directory = temporaryDirectory;
+  private constructor(folder: string, cutPoints: readonly MarketKey[]) {
+    this.#folder = folder;
+    this.#cutPoints = cutPoints;
+    const count = cutPoints.length + 1;
+    this.#buckets = Array.from({ length: count }, (_, number) => {
+      return new Bucket(
+        join(folder, String(number)),
+        Math.min(Math.floor(bufferBytes / count), bucketBufferBytes),
+      );
+    });
+  }
+
+  /** `cutPoints` ascend; n of them make n + 1 buckets. The files go to a new folder in `temporaryDirectory`. */
+  static async create(temporaryDirectory: string, cutPoints: readonly MarketKey[]): Promise<ExternalSort> {
+    return new ExternalSort(await mkdtemp(join(temporaryDirectory, "prs-sort-")), cutPoints);
   }
 
   add(rows: readonly RenderedMarket[]): void {
-    for (const row of rows) {
-      this.#rows.push(row);
-      this.#rowBytes += row.line.length;
-      if (this.#rowBytes >= runBytes) this.#endRun();
+    for (const row of rows) this.#buckets[this.#bucketOf(row)]!.add(row);
+  }
+
+  /** From the oldest to the newest, one bucket at a time. Call it once, after the last `add`. */
+  async *sorted(): AsyncGenerator<RenderedMarket[]> {
+    for (const bucket of this.#buckets) bucket.flush();
+    for (const { path } of this.#buckets) {
+      const markets = readBlocks(await readFile(path)).flatMap(parseBlock);
+      await rm(path);
+      yield markets.sort(compareKeys);
     }
   }
 
-  /** From the oldest to the newest. Call it once, after the last `add`. */
-  *sorted(): Generator<RenderedMarket, undefined> {
-    const runs = [...this.#runs.map((blocks) => this.#read(blocks)), this.#rows.sort(compareKeys).values()];
-    // The newest first.
-    const heads: { market: RenderedMarket; run: Iterator<RenderedMarket> }[] = [];
-    const place = (run: Iterator<RenderedMarket>) => {
-      const { done, value: market } = run.next();
-      if (done) return;
-      const at = firstWhere(0, heads.length, (index) => compareKeys(heads[index]!.market, market) < 0);
-      heads.splice(at, 0, { market, run });
-    };
-    runs.forEach(place);
-    for (let head = heads.pop(); head; head = heads.pop()) {
-      yield head.market;
-      place(head.run);
-    }
-    return undefined;
-  }
-
+  /** The sort cannot be used afterwards. */
   async close(): Promise<void> {
-    if (this.#file !== undefined) closeSync(this.#file);
-    this.#file = undefined;
+    for (const bucket of this.#buckets.splice(0)) bucket.close();
+    await rm(this.#folder, { recursive: true, force: true });
   }
 
-  #endRun(): void {
-    // One block of each run is in memory while they are merged. Of many runs, later ones have smaller blocks.
-    const share = Math.floor(blockBytes.together / (this.#runs.length + 1));
-    const bytes = Math.min(blockBytes.most, share);
-    const blocks: Block[] = [];
-    let [buffer, used] = [Buffer.allocUnsafe(bytes), 0];
-    const endBlock = () => {
-      blocks.push(this.#write(buffer.subarray(0, used)));
-      used = 0;
-    };
-    for (const { resolvedAt, digest, file, values, line } of this.#rows.sort(compareKeys)) {
-      const text = JSON.stringify(values);
-      // A character takes at most three bytes.
-      const most = headerBytes + text.length * 3 + line.length;
-      if (used > 0 && used + most > buffer.length) endBlock();
-      if (most > buffer.length) buffer = Buffer.allocUnsafe(most);
-      const valuesBytes = buffer.write(text, used + headerBytes);
-      buffer.writeDoubleLE(resolvedAt, used);
-      buffer.writeBigUInt64LE(digest, used + 8);
-      buffer.writeUInt32LE(file, used + 16);
-      buffer.writeUInt32LE(valuesBytes, used + 20);
-      buffer.writeUInt32LE(line.length, used + 24);
-      used += headerBytes + valuesBytes;
-      buffer.set(line, used);
-      used += line.length;
+  #bucketOf(key: MarketKey): number {
+    const points = this.#cutPoints;
+    return firstWhere(0, points.length, (index) => compareKeys(points[index]!, key) > 0);
+  }
+}
+
+/** A file of compressed blocks, with its own write buffer. */
+class Bucket {
+  readonly path: string;
+  readonly #file: number;
+  #buffer: Buffer;
+  #buffered = 0;
+
+  constructor(path: string, bytes: number) {
+    this.path = path;
+    this.#file = openSync(path, "wx", 0o600);
+    this.#buffer = Buffer.allocUnsafeSlow(bytes);
+  }
+
+  /** A block holds whole markets. */
+  add({ resolvedAt, digest, file, values, line }: RenderedMarket): void {
+    const text = JSON.stringify(values);
+    // A character takes at most three bytes.
+    const most = marketHeaderBytes + text.length * 3 + line.length;
+    if (this.#buffered + most > this.#buffer.length) {
+      this.flush();
+      if (most > this.#buffer.length) this.#buffer = Buffer.allocUnsafeSlow(most);
     }
-    endBlock();
-    this.#runs.push(blocks);
-    this.#rows = [];
-    this.#rowBytes = 0;
+    const [buffer, start] = [this.#buffer, this.#buffered];
+    const valuesBytes = buffer.write(text, start + marketHeaderBytes);
+    const lineStart = start + marketHeaderBytes + valuesBytes;
+    buffer.set(line, lineStart);
+    buffer.writeDoubleLE(resolvedAt, start);
+    buffer.writeBigUInt64LE(digest, start + 8);
+    buffer.writeUInt32LE(file, start + 16);
+    buffer.writeUInt32LE(valuesBytes, start + 20);
+    buffer.writeUInt32LE(line.length, start + 24);
+    this.#buffered = lineStart + line.length;
   }
 
-  #write(bytes: Buffer): Block {
+  flush(): void {
+    if (this.#buffered === 0) return;
+    const raw = this.#buffer.subarray(0, this.#buffered);
     // Room for the whole output, since zlib would copy small chunks together.
-    const chunkSize = Math.ceil(bytes.length / 2) + spareBytes;
-    const block = zstdCompressSync(bytes, { ...compression, chunkSize });
-    const [at, stored] = [this.#fileBytes, block.length];
-    this.#file ??= openUnnamed(this.#directory);
-    // A write may be short: at 2 GiB, or when the disk fills up.
-    for (let done = 0; done < stored; ) done += writeSync(this.#file, block, done);
+    const chunkSize = Math.ceil(raw.length / 2) + spareBytes;
+    const block = zstdCompressSync(raw, { ...compression, chunkSize });
+    const header = Buffer.alloc(blockHeaderBytes);
+    header.writeUInt32LE(block.length, 0);
+    header.writeUInt32LE(raw.length, 4);
+    this.#write(header);
+    this.#write(block);
     release(block);
-    this.#fileBytes += stored;
-    return { at, stored, raw: bytes.length };
+    this.#buffered = 0;
   }
 
-  *#read(blocks: readonly Block[]): Generator<RenderedMarket, undefined> {
-    for (const { at, stored, raw } of blocks) {
-      const block = Buffer.allocUnsafe(stored);
-      for (let done = 0; done < stored; ) {
-        const read = readSync(this.#file!, block, done, stored - done, at + done);
-        if (read === 0) throw new Error("a temporary file became shorter while it was used");
-        done += read;
-      }
-      yield* marketsIn(zstdDecompressSync(block, { chunkSize: raw + spareBytes }));
-    }
-    return undefined;
+  close(): void {
+    closeSync(this.#file);
+  }
+
+  #write(bytes: Uint8Array): void {
+    // A write may be short: at 2 GiB, or when the disk fills up.
+    for (let done = 0; done < bytes.length; ) done += writeSync(this.#file, bytes, done);
   }
 }
 
-function openUnnamed(directory: string): number {
-  const path = join(directory, `prs-sort-${randomUUID()}`);
-  const file = openSync(path, "wx+", 0o600);
-  rmSync(path);
-  return file;
+function readBlocks(stored: Buffer): Buffer[] {
+  const blocks: Buffer[] = [];
+  for (let start = 0; start < stored.length; ) {
+    const first = start + blockHeaderBytes;
+    const end = first + stored.readUInt32LE(start);
+    const chunkSize = stored.readUInt32LE(start + 4) + spareBytes;
+    blocks.push(zstdDecompressSync(stored.subarray(first, end), { chunkSize }));
+    start = end;
+  }
+  return blocks;
 }
 
-function* marketsIn(bytes: Buffer): Generator<RenderedMarket> {
+function parseBlock(bytes: Buffer): RenderedMarket[] {
+  const markets: RenderedMarket[] = [];
   for (let start = 0; start < bytes.length; ) {
-    const values = start + headerBytes;
+    const values = start + marketHeaderBytes;
     const lineStart = values + bytes.readUInt32LE(start + 20);
     const end = lineStart + bytes.readUInt32LE(start + 24);
     const line = bytes.subarray(lineStart, end);
-    yield {
+    markets.push({
       id: idOfLine(line),
       resolvedAt: bytes.readDoubleLE(start),
       digest: bytes.readBigUInt64LE(start + 8),
       file: bytes.readUInt32LE(start + 16),
       values: JSON.parse(bytes.toString("utf8", values, lineStart)),
       line,
-    };
+    });
     start = end;
   }
+  return markets;
 }

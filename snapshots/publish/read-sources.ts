@@ -21,6 +21,9 @@ import type { PreviousSegment } from "./previous-rows.ts";
 import type { PreviousSnapshot } from "./previous-snapshot.ts";
 import { renderScores, type ScoreObjects } from "./score-objects.ts";
 
+/** About 50 MB of JSON text per bucket of the external sort. */
+export const bucketMarkets = 16_384;
+
 /** The sources as a run has read them: all rows have passed validation, but not yet the guards. */
 export interface ReadSources {
   sources: Sources;
@@ -67,17 +70,19 @@ export async function readSources(reading: Reading): Promise<ReadSources> {
 
 async function readOnce(reading: Reading, known: KnownFiles | undefined): Promise<ReadSources> {
   const sources = await reading.open(known);
-  const sort = new ExternalSort(reading.temporaryDirectory);
+  let sort: ExternalSort | undefined;
   try {
     const scores = renderScores(await sources.scores());
+    const cutPoints = await sources.cutPoints(Math.ceil(sources.marketCount / bucketMarkets));
+    sort = await ExternalSort.create(reading.temporaryDirectory, cutPoints);
     const read = await sortMarkets(reading, sources, sort);
     if (known) checkUnread(known, sources, read.fileRows);
     // DuckDB would keep hundreds of megabytes while pages are written.
     await sources.close();
-    return { sources, scores, sort, close: () => sort.close(), ...read };
+    return { sources, scores, sort, close: () => sort!.close(), ...read };
   } catch (error) {
     // The first error says more than those that it causes.
-    await Promise.allSettled([sort.close(), sources.close()]);
+    await Promise.allSettled([sort?.close(), sources.close()]);
     throw error;
   }
 }

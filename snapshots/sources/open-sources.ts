@@ -6,7 +6,7 @@ import type { SourceFileRef } from "../../schemas/store/stored-objects.ts";
 import { clockTolerance } from "../store/log/commits.ts";
 import { marketsTable, protocolScoresTable } from "./contract/source-tables.ts";
 import { limitMemory, openSession, scalar, selectFromAll, withConnection } from "./duckdb/duckdb.ts";
-import { digestKind, readKeys, readMarkets } from "./duckdb/markets.ts";
+import { digestKind, readCutPoints, readKeys, readMarkets } from "./duckdb/markets.ts";
 import {
   countRows,
   type ListedSource,
@@ -97,6 +97,7 @@ export async function openSources(folder: SourceFolder, options: SourcesOptions)
     markets: (rows, range) => readMarkets(markets, rows, range),
     keys: () => readKeys(markets),
     rowDigests,
+    cutPoints: (parts) => readCutPoints(markets, marketCount, parts),
     scores: () => readScores(scores),
     close: () => ends.disposeAsync(),
   };

@@ -100,6 +100,11 @@ export interface Sources {
   /** Identifies how row digests are computed. Digests of different kinds cannot be compared. */
   rowDigests: string;
   /**
+   * Divides the archive into about `parts` equal parts. Returns `parts` - 1 cut points, or fewer in a small archive, in
+   * ascending order. Each is the key of the first market of its part.
+   */
+  cutPoints(parts: number): Promise<MarketKey[]>;
+  /**
    * The newest score of every protocol, sorted by slug. Throws SourceRefusal when any row of the history breaks a rule.
    */
   scores(): Promise<ScoreRow[]>;

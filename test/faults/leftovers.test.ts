@@ -182,16 +182,16 @@ describe("the folder for temporary files", () => {
     expect(await folders()).toHaveLength(3);
   });
 
-  /** How a publish of so many markets ends. */
-  async function publishing(markets: number): Promise<unknown> {
-    const sources = await writeSources(join(folder, `sources-${temporary.slice(-6)}`), { markets });
+  /** How a publish of some sources ends. */
+  async function publishing(): Promise<unknown> {
+    const sources = await writeSources(join(folder, `sources-${temporary.slice(-6)}`));
     const publish = (mine: string) => publishSources(sources, memoryStorage(new Map()), mine);
     return withTemporaryFolder(publish).catch((error: unknown) => error);
   }
 
   test("is named when there is none", async () => {
     process.env.TMPDIR = join(temporary, "none");
-    const error = await publishing(20);
+    const error = await publishing();
     expect(error).toMatchObject({ code: "LOCAL_FOLDER" });
     expect(String(error)).toMatch(
       /tmp-\w+\/none: cannot keep files there: ENOENT.*set TMPDIR to use another folder/,
@@ -201,8 +201,7 @@ describe("the folder for temporary files", () => {
 
   test.skipIf(!smallDisk)("is named when it is full, and empty afterwards", async () => {
     process.env.TMPDIR = smallDisk;
-    // More than are sorted in memory.
-    const error = await publishing(12_000);
+    const error = await publishing();
     expect(error).toMatchObject({ code: "LOCAL_FOLDER" });
     expect(String(error)).toMatch(
       /prs-publish-[\w-]+: cannot keep files there: ENOSPC.*set TMPDIR to use another/,

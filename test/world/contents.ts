@@ -72,6 +72,7 @@ function contentOf({ without, changed, slugs, bri }: Edits, name: number, from: 
     marketCount: made.length,
     warnings: [],
     rowDigests: "world",
+    cutPoints: async () => [],
     async *keys() {},
     async *markets(known) {
       const ordinals = new Map<bigint, number>();

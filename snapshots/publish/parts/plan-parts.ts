@@ -17,7 +17,7 @@ import { type Signing, trustOf } from "../../trust/log/believe.ts";
 import { sealSigned } from "../../trust/notes/signed-note.ts";
 import { UntrustedError } from "../../trust/trust.ts";
 import { beginRun, type PublishOptions } from "../publish.ts";
-import { readSources } from "../read-sources.ts";
+import { bucketMarkets, readSources } from "../read-sources.ts";
 
 /** A position where a part may begin: no page or segment crosses it. */
 interface Edge extends MarketKey {
@@ -28,6 +28,8 @@ interface Keys {
   markets: number;
   /** Where segments begin, without the first. */
   edges: Edge[];
+  /** Where a bucket of a part's sort may begin, segments included. */
+  buckets: Edge[];
   /** For each file: its number of markets, and the times of the oldest and the newest. */
   files: { rows: number; oldest: number | null; newest: number | null }[];
 }
@@ -109,14 +111,20 @@ async function readKeys(sources: Sources, progress: (done: number) => void): Pro
   const keys: Keys = {
     markets: 0,
     edges: [],
+    buckets: [],
     files: sources.files.map(() => ({ rows: 0, oldest: null, newest: null })),
   };
-  let segmentEnded = false;
+  let [segmentEnded, sinceBucket] = [false, 0];
   for await (const batch of sources.keys()) {
     for (const { resolvedAt, id, file } of batch) {
       const edge = { resolvedAt, id, ordinal: keys.markets };
       if (segmentEnded) keys.edges.push(edge);
+      if (segmentEnded || sinceBucket === bucketMarkets) {
+        keys.buckets.push(edge);
+        sinceBucket = 0;
+      }
       segmentEnded = cutter.next(crc32(id)) === "segment";
+      sinceBucket += 1;
       keys.markets += 1;
       const of = keys.files[file - 1]!;
       of.rows += 1;
@@ -129,7 +137,7 @@ async function readKeys(sources: Sources, progress: (done: number) => void): Pro
 }
 
 /** Parts begin where segments do, as near to equal shares as these allow. The last ones may have no markets. */
-function divide({ markets, edges }: Keys, count: number): PartsPlan["parts"] {
+function divide({ markets, edges, buckets }: Keys, count: number): PartsPlan["parts"] {
   const starts: Edge[] = [];
   for (let part = 1; part < count; part += 1) {
     const wanted = (part * markets) / count;
@@ -142,10 +150,13 @@ function divide({ markets, edges }: Keys, count: number): PartsPlan["parts"] {
     if (nearest) starts.push(nearest);
   }
   return Array.from({ length: count }, (_, part) => {
-    const from = starts[part - 1];
-    const first = part === 0 ? 0 : (from?.ordinal ?? markets);
-    const end = starts[part]?.ordinal ?? markets;
-    return { markets: end - first, keys: from ? [{ resolvedAt: from.resolvedAt, id: from.id }] : [] };
+    const [from, before] = [part === 0 ? 0 : starts[part - 1]?.ordinal, starts[part]?.ordinal ?? markets];
+    if (from === undefined) return { markets: 0, keys: [] };
+    const keys = buckets.filter(({ ordinal }) => from <= ordinal && ordinal < before);
+    return {
+      markets: before - from,
+      keys: keys.map(({ resolvedAt, id }) => ({ resolvedAt, id })),
+    };
   });
 }
 
@@ -260,5 +271,6 @@ export function pinnedBy({ startedAt, files, scoreFiles }: PartsPlan): PinnedFil
 
 /** The markets of a part. */
 export function rangeOf({ parts }: PartsPlan, part: number): KeyRange {
-  return { from: part === 1 ? undefined : parts[part - 1]?.keys[0], before: parts[part]?.keys[0] };
+  const [from, before] = [parts[part - 1], parts.slice(part).find(({ markets }) => markets > 0)];
+  return { from: part === 1 ? undefined : from?.keys[0], before: before?.keys[0] };
 }

@@ -98,9 +98,11 @@ async function writeRange(
   const range = rangeOf(plan, part);
   const others = { rowDigests: plan.rowDigests, files: filesBeside(range, plan.files) };
   const sources = await options.sources(others, pinnedBy(plan));
-  const sort = new ExternalSort(temporaryDirectory);
+  let sort: ExternalSort | undefined;
   try {
     requireSameRows(run, plan, sources.rowDigests);
+    const cutPoints = plan.parts[part - 1]!.keys.slice(part === 1 ? 0 : 1);
+    sort = await ExternalSort.create(temporaryDirectory, cutPoints);
     const reading = {
       previous,
       range,
@@ -121,7 +123,7 @@ async function writeRange(
     await objects.writeHeld();
     return { ...archive, objects: [...objects.objects] };
   } finally {
-    await Promise.allSettled([sort.close(), sources.close()]);
+    await Promise.allSettled([sort?.close(), sources.close()]);
   }
 }
 

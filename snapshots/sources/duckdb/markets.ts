@@ -8,7 +8,7 @@ import {
 } from "@duckdb/node-api";
 import { booleanNames, type FilterField, type FilterValues, filterFields } from "../../../schemas/filters.ts";
 import { type Members, type Shape, sourceName } from "../../../schemas/shapes.ts";
-import { idOfLine } from "../../format/market-line.ts";
+import { idOfLine, type MarketKey } from "../../format/market-line.ts";
 import { sha256 } from "../../store/layout.ts";
 import { boundedRow, jsonOfRow, maxRecordBytes, soundRow } from "../contract/file-column.ts";
 import {
@@ -20,8 +20,8 @@ import {
 } from "../contract/source-tables.ts";
 import type { FileGroup } from "../files/file-groups.ts";
 import type { FiledKey, FileNumbers, KeyRange, KnownRows, RenderedMarket } from "../sources.ts";
-import { readParquet, scalar, withConnection } from "./duckdb.ts";
-import { causeOf, type OpenSource, refuseChangedFiles, refuseRows } from "./read-source.ts";
+import { readParquet, scalar, selectFromAll, withConnection } from "./duckdb.ts";
+import { causeOf, type OpenSource, readSource, refuseChangedFiles, refuseRows } from "./read-source.ts";
 import { identifier, quoted, textList } from "./sql-literals.ts";
 
 /**
@@ -224,6 +224,35 @@ function rowsOf(columns: readonly DuckDBVector[]): RenderedMarket[] | undefined 
 
 /** Markets in a batch. Small batches let their text become garbage soon. */
 const batchRows = 256;
+
+/** Keys that are sampled for cut points, about. */
+const sampledKeys = 50_000;
+
+/**
+ * Implements Sources.cutPoints. Markets are sampled by the hash of their id, so the same sources give the same cut
+ * points.
+ */
+export async function readCutPoints(
+  source: OpenSource,
+  markets: number,
+  parts: number,
+): Promise<MarketKey[]> {
+  if (source.groups.length === 0) return [];
+  const keys = await readSource(source, async (connection) => {
+    const sampled = `hash(id) % ${Math.max(1, Math.floor(markets / sampledKeys))} = 0`;
+    const query = selectFromAll(
+      source.groups,
+      `${milliseconds("resolved_at")}::DOUBLE AS time, id`,
+      `${sampled} AND id IS NOT NULL AND isfinite(resolved_at)`,
+    );
+    const result = await connection.runAndReadAll(`${query} ORDER BY time, id`);
+    return result.getRows().map(([time, id]) => ({ resolvedAt: time as number, id: id as string }));
+  });
+  const wanted = Math.min(parts, keys.length);
+  return Array.from({ length: Math.max(0, wanted - 1) }, (_, part) => {
+    return keys[Math.floor(((part + 1) * keys.length) / wanted)]!;
+  });
+}
 
 /**
  * SQL that holds for the rows of a range, and for no sound row outside of it. Times are truncated to milliseconds, as

@@ -64,6 +64,7 @@ export function sourcesOf(rows: readonly HistoricalMarket[], bri: number): Sourc
     marketCount: rows.length,
     warnings: [],
     rowDigests: "test",
+    cutPoints: async () => [],
     async *keys() {
       yield inArchiveOrder(rows)
         .toReversed()

@@ -18,17 +18,23 @@ const marketsOf = (count: number, bytes: number) =>
   });
 
 test.each([
-  { name: "none", count: 0, bytes: 0 },
-  { name: "a few, which memory holds", count: 100, bytes: 1000 },
-  { name: "as many as make several runs", count: 12_000, bytes: 4000 },
-  { name: "a few that are each larger than a block", count: 40, bytes: 1_000_000 },
-])("sorts markets by time and id, and leaves no file: $name", async ({ count, bytes }) => {
+  { name: "none", count: 0, bytes: 0, cuts: 0 },
+  { name: "a few in one bucket", count: 100, bytes: 1000, cuts: 0 },
+  { name: "as many as fill the buffers of several buckets", count: 12_000, bytes: 400, cuts: 7 },
+  { name: "a few that are each larger than a buffer", count: 40, bytes: 1_000_000, cuts: 3 },
+])("sorts markets by time and id, and leaves no file: $name", async ({ count, bytes, cuts }) => {
   const markets = marketsOf(count, bytes);
-  const sort = new ExternalSort(folder);
+  const expected = markets.toSorted(compareKeys);
+  const points = Array.from(
+    { length: cuts },
+    (_, cut) => expected[Math.floor(((cut + 1) * count) / (cuts + 1))]!,
+  );
+  const sort = await ExternalSort.create(folder, points);
   for (let first = 0; first < count; first += 256) sort.add(markets.slice(first, first + 256));
-  const sorted = [...sort.sorted()];
-  expect(sorted.map(({ id }) => id)).toEqual(markets.toSorted(compareKeys).map(({ id }) => id));
-  expect(sorted.slice(0, 20)).toEqual(markets.toSorted(compareKeys).slice(0, 20));
-  expect(await readdir(folder)).toEqual([]);
+  const sorted: RenderedMarket[] = [];
+  for await (const bucket of sort.sorted()) sorted.push(...bucket);
+  expect(sorted.map(({ id }) => id)).toEqual(expected.map(({ id }) => id));
+  expect(sorted.slice(0, 20)).toEqual(expected.slice(0, 20));
   await sort.close();
+  expect(await readdir(folder)).toEqual([]);
 });

@@ -243,19 +243,20 @@ describe("a plan", () => {
     },
   };
 
-  test("of 1.0.0, whose keys divide sorts too, gives parts the same ranges", () => {
+  test("gives each part the range from its first key up to that of the next part with markets", () => {
     const [first, second, third] = [keys[10]!, keys[20]!, keys[30]!];
     const parts = [
       { markets: 20, keys: [first] },
+      { markets: 0, keys: [] },
       { markets: 20, keys: [second, third] },
       { markets: 0, keys: [] },
     ];
     const plan = { parts } as unknown as Parameters<typeof rangeOf>[0];
     expect(rangeOf(plan, 1)).toEqual({ from: undefined, before: second });
-    expect(rangeOf(plan, 2)).toEqual({ from: second, before: undefined });
+    expect(rangeOf(plan, 3)).toEqual({ from: second, before: undefined });
   });
 
-  test("tells where parts begin, and of what time each file's markets are", async () => {
+  test("tells where parts and the buckets of their sorts begin, and of what time each file's markets are", async () => {
     const told: number[] = [];
     const storage = memoryStorage(new Map());
     const progress = (_: string, done: number) => told.push(done);
@@ -265,8 +266,8 @@ describe("a plan", () => {
       2,
     );
     expect(parts).toEqual([
-      { markets: begun, keys: [] },
-      { markets: count - begun, keys: [keys[begun]] },
+      { markets: begun, keys: [keys[16_384]] },
+      { markets: count - begun, keys: [keys[begun], keys[begun + 16_384]] },
     ]);
     expect(files.map(({ rows, oldest, newest }) => [rows, oldest, newest])).toEqual([
       [20_000, 0, 19],

@@ -1,0 +1,71 @@
+import { describe, expect, test } from "vitest";
+import { planFor } from "../../../snapshots/sources/duckdb/duckdb.ts";
+import { readAll, sourceFixtures, withSources } from "../../helpers/publish/sources.ts";
+
+const fixtures = sourceFixtures();
+
+describe("cut points", () => {
+  const cut = (directory: string, parts: number) =>
+    withSources(directory, (sources) => sources.cutPoints(parts));
+  const before = (a: { resolvedAt: number; id: string }, b: { resolvedAt: number; id: string }) =>
+    a.resolvedAt - b.resolvedAt || (a.id < b.id ? -1 : a.id > b.id ? 1 : 0);
+
+  /** Sizes of the parts that cut points make of markets. */
+  function sizesOf(
+    markets: readonly { resolvedAt: number; id: string }[],
+    points: readonly { resolvedAt: number; id: string }[],
+  ) {
+    const sizes = Array<number>(points.length + 1).fill(0);
+    for (const market of markets) sizes[points.filter((point) => before(point, market) <= 0).length]! += 1;
+    return sizes;
+  }
+
+  test.each([
+    ["times that differ", "FROM markets"],
+    [
+      "one time for all",
+      "SELECT * REPLACE (TIMESTAMPTZ '2025-01-01 00:00:00+00' AS resolved_at) FROM markets",
+    ],
+    [
+      "times equal at milliseconds",
+      "SELECT * REPLACE (TIMESTAMPTZ '2025-01-01 00:00:00+00' + to_microseconds(n) AS resolved_at) FROM markets",
+    ],
+  ])("equal parts of %s", async (_, query) => {
+    const directory = await fixtures.write({ markets: query });
+    const points = await cut(directory, 8);
+    expect(points).toHaveLength(7);
+    expect(points.toSorted(before)).toEqual(points);
+    const { markets } = await readAll(directory);
+    expect(sizesOf(markets, points)).toEqual(Array(8).fill(5));
+  });
+
+  test("fewer than asked for in a small archive", async () => {
+    const directory = await fixtures.write({ markets: "FROM markets WHERE n < 3" });
+    expect(await cut(directory, 100)).toHaveLength(2);
+    expect(await cut(directory, 1)).toEqual([]);
+  });
+});
+
+test("a row group too large for the memory allowed raises the limit, and says so", async () => {
+  const directory = await fixtures.write({});
+  const { markets, warnings } = await readAll(directory, { memoryMegabytes: 161 });
+  expect(markets).toHaveLength(40);
+  expect(warnings).toEqual([]);
+  const tight = await readAll(directory, { memoryMegabytes: 100 });
+  expect(tight.warnings).toEqual([expect.stringContaining("the largest row group takes 1 MB")]);
+  expect(tight.markets).toEqual(markets);
+});
+
+test.each([
+  // Measured: two threads read row groups of 16 MB in 600 MB, but those of 39 MB not in 620 MB.
+  { largest: 16, megabytes: 600, plan: { megabytes: 600, threads: 2 } },
+  { largest: 39, megabytes: 600, plan: { megabytes: 600, threads: 1 } },
+  { largest: 39, megabytes: 620, plan: { megabytes: 620, threads: 1 } },
+  { largest: 39, megabytes: 900, plan: { megabytes: 900, threads: 2 } },
+  { largest: 300, megabytes: 600, plan: { megabytes: 760, threads: 1 } },
+])(
+  "row groups of $largest MB are read in $megabytes MB by $plan.threads of two threads",
+  ({ largest, megabytes, plan }) => {
+    expect(planFor(largest, { memoryMegabytes: megabytes, threads: 2 })).toMatchObject(plan);
+  },
+);
