@@ -3,7 +3,7 @@ import { parse } from "node:path";
 import { fileURLToPath } from "node:url";
 import { build, type Plugin, stop } from "esbuild";
 import { endpoints } from "../../schemas/endpoints.ts";
-import { clientTypes } from "./client/declarations.ts";
+import { recordTypes } from "./client/record-types.ts";
 
 export interface StaticFile {
   /** A path of the endpoint table, with `:file` replaced by one of the row's `files`. */
@@ -100,7 +100,20 @@ const readClient = (name: string) => readFileSync(new URL(`client/${name}`, impo
 
 const javascript = "text/javascript; charset=utf-8";
 const module = { contentType: javascript, read: () => bundle("client.js") };
-const types = { contentType: "text/plain; charset=utf-8", read: () => Buffer.from(clientTypes()) };
+const types = {
+  contentType: "text/plain; charset=utf-8",
+  /**
+   * One file that imports nothing: what the client declares, the types that its source has too, and its records. What
+   * the files say of themselves, in comments of one line, is left out.
+   */
+  read: () =>
+    Buffer.from(
+      ["declarations.d.ts", "types.ts"]
+        .map((name) => String(readClient(name)).replace(/^(?:import [^;]*;|\/\/.*)\n+/gm, ""))
+        .concat(recordTypes())
+        .join(""),
+    ),
+};
 
 /**
  * The client and its types, each under two names, since Node takes `.js` for CommonJS where package.json says no other;

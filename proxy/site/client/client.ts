@@ -285,7 +285,9 @@ export class Client {
     return this.#read(`/markets/${encoded(id)}/proof`, options);
   }
 
-  /** The score of one protocol with the proof that it belongs to its snapshot. `verifyScoreProof` checks it. */
+  /**
+   * The score of one protocol with the proof that it belongs to its snapshot. `verifyScoreProof` checks it.
+   */
   scoreProof(slug: string, options?: ReadOptions): Promise<ScoreProof> {
     return this.#read(`/scores/${encoded(slug)}/proof`, options);
   }

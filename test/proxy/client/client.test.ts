@@ -6,7 +6,7 @@ import { promisify } from "node:util";
 import type { Browser } from "playwright-core";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { ApiError, type CallOptions, Client, type ClientOptions } from "../../../proxy/site/client/client.ts";
-import { recordTypes } from "../../../proxy/site/client/declarations.ts";
+import { recordTypes } from "../../../proxy/site/client/record-types.ts";
 import { clientFiles } from "../../../proxy/site/static-files.ts";
 import { endpoints } from "../../../schemas/endpoints.ts";
 import {

@@ -5,12 +5,7 @@ import { join } from "node:path";
 import { compile } from "json-schema-to-typescript";
 import { expect, test } from "vitest";
 import { z } from "zod";
-import {
-  declarations,
-  recordRegistry,
-  records,
-  recordTypes,
-} from "../../../proxy/site/client/declarations.ts";
+import { recordRegistry, records, recordTypes } from "../../../proxy/site/client/record-types.ts";
 import { clientFiles } from "../../../proxy/site/static-files.ts";
 import { endpoints } from "../../../schemas/endpoints.ts";
 import { AnyJson } from "../../../schemas/records.ts";
@@ -18,35 +13,68 @@ import { AnyJson } from "../../../schemas/records.ts";
 const root = new URL("../../..", import.meta.url).pathname;
 const program = (name: string) => join(root, "node_modules/.bin", name);
 
-/** What tsc declares of the client's modules, without their imports. */
-function declaredByTsc(): string {
+/** A comment without what its tags say of types, which the declaration beside it says again; "" when nothing is left. */
+function withoutTypes(comment: string): string {
+  const [words = "", ...tags] = comment
+    .replaceAll(/^ *\/\*\*|\*\/\n?$/g, "")
+    .replaceAll(/^ *\* ?/gm, "")
+    .split(/(?:^|\s)(?=@[a-z]+)/);
+  const told = tags.flatMap((tag) => {
+    // A type in braces, which may have braces within.
+    const [, name, text] = /^@param (?:\{(?:[^{}]|\{[^{}]*\})*\}) (\S+)\s+(.+)$/s.exec(tag.trim()) ?? [];
+    if (tag.startsWith("@internal")) return ["@internal"];
+    return text ? [`@param ${name} ${text}`] : [];
+  });
+  const lines = [words.trim(), ...told].filter((text) => text !== "").flatMap((text) => text.split("\n"));
+  if (lines.length <= 1) return lines.map((line) => `/** ${line} */\n`).join("");
+  return `/**\n${lines.map((line) => ` * ${line}`.trimEnd()).join("\n")}\n */\n`;
+}
+
+/** The modules of the client, in the order of their declarations. */
+const modules = ["client", "answers", "errors", "proofs", "trees"];
+
+/** What tsc declares of these modules, without their imports. */
+function declared(): string {
   const folder = mkdtempSync(join(tmpdir(), "prs-client-types-"));
   try {
-    const emit = "--noEmit false --declaration --emitDeclarationOnly --stripInternal".split(" ");
+    const emit = [
+      "--noEmit",
+      "false",
+      "--declaration",
+      "--emitDeclarationOnly",
+      "--stripInternal",
+      "--rootDir",
+      root,
+      "--outDir",
+      folder,
+    ];
     // It also writes when there are faults, as after a record was added here. `npm run types` reports those.
-    spawnSync(program("tsc"), [
-      ...["-p", join(root, "proxy/site/client"), ...emit],
-      ...["--rootDir", root, "--outDir", folder],
-    ]);
-    return ["client", "answers", "errors", "proofs", "trees"]
-      .map((name) => readFileSync(join(folder, `proxy/site/client/${name}.d.ts`), "utf8"))
-      .join("")
-      .replaceAll(/^(?:import|export) (?:type )?(?:\{[^}]*\}|\*)(?: from "[^"]+")?;\n/gm, "")
-      .replaceAll(/\n *\* @param (?:(?!\n *\*\/)[\s\S])*/g, "");
+    spawnSync(program("tsc"), ["-p", join(root, "proxy/site/client"), ...emit]);
+    const texts = modules.map((name) => readFileSync(join(folder, `proxy/site/client/${name}.d.ts`), "utf8"));
+    return formatted(
+      texts.join("").replaceAll(/^(?:import|export) (?:type )?(?:\{[^}]*\}|\*)(?: from "[^"]+")?;\n/gm, ""),
+    );
   } finally {
     rmSync(folder, { recursive: true });
   }
 }
 
-/** Declarations as a list, whatever breaks their lines. */
-const listed = (text: string) =>
-  text
-    .replaceAll(/\s+\*?\s*/g, " ")
-    .replaceAll(/[,;]? (?=[})>])|(?<=[({<]) /g, "")
-    .split(/; |(?=\/\*\*)/);
+function formatted(text: string): string {
+  const how = ["format", "--stdin-file-path=client.d.ts"];
+  const input = text.replaceAll(/ *\/\*\*.*?\*\/\n?/gs, withoutTypes);
+  return execFileSync(program("biome"), how, { cwd: root, input, encoding: "utf8" }).replaceAll("\n\n", "\n");
+}
 
-test("the client's declarations are those that tsc makes of its source", () => {
-  expect(listed(declarations())).toEqual(listed(declaredByTsc()));
+/** What the head of the generated file says of it. It is not served. */
+const head = `// Generated from the client's modules by test/proxy/client/types.test.ts, with \`vitest -u\`.
+// A new method goes into client.ts.
+
+`;
+
+// After a change of the client, `vitest -u` with this file writes the declarations anew.
+test("the client's declarations are those of its source", async () => {
+  const file = "../../../proxy/site/client/declarations.d.ts";
+  await expect(head + declared()).toMatchFileSnapshot(file);
 });
 
 /** What a library makes of the schemas of the records. */

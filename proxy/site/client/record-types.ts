@@ -1,64 +1,7 @@
-import { readFileSync } from "node:fs";
 import { z } from "zod";
 import { components } from "../../../schemas/components.ts";
 import { Problem, ProofLevel } from "../../../schemas/envelopes.ts";
 import { Filters } from "../../../schemas/query.ts";
-
-/**
- * The text of /client.d.ts, one file that imports nothing: what the client's modules declare, the types that its source
- * has too, and its records. What types.ts says of itself, in comments of one line, is left out.
- */
-export function clientTypes(): string {
-  const types = sourceOf("types").replace(/^(?:import [^;]*;|\/\/.*)\n+/gm, "");
-  return declarations() + types + recordTypes();
-}
-
-const sourceOf = (module: string) => readFileSync(new URL(`${module}.ts`, import.meta.url), "utf8");
-
-/** What tsc declares of the modules with what the client exports, but for what is internal. */
-export const declarations = () =>
-  ["client", "answers", "errors", "proofs", "trees"].map((name) => declaredIn(sourceOf(name))).join("");
-
-// The source is formatted: a comment ends on the line before what it is about, and a body on the first line with the
-// indentation of its head.
-const comment = String.raw`^(?<comment> *\/\*\*(?:(?!\*\/)[\s\S])*\*\/\n)?`;
-const bodyAt = (indent: string) => String.raw` \{\n(?<body>[\s\S]*?)^${indent}\}`;
-const exported = new RegExp(
-  String.raw`${comment}export (?:async )?(?<kind>type(?= \w+ =)|class|function)\*? (?<head>[\s\S]*?)(?:;|${bodyAt("")};?)\n`,
-  "gm",
-);
-const member = new RegExp(
-  String.raw`${comment} {2}(?:(?:override|declare|async) )*\*?(?<head>[#\w[][\s\S]*?)(?:;|${bodyAt("  ")})\n`,
-  "gm",
-);
-
-function declaredIn(source: string): string {
-  const found = publicIn(source, exported).map(({ about, kind, head, body }) => {
-    if (kind === "type") return `${about}export type ${head};\n`;
-    if (kind === "function") return `${about}export declare function ${withoutDefaults(head)};\n`;
-    const own = /^ {2}(?:async )?\*?#/m.test(body) ? "  #private;\n" : "";
-    const members = publicIn(body, member).map((each) => `${each.about}  ${withoutDefaults(each.head)};\n`);
-    return `${about}export declare class ${head} {\n${own}${members.join("")}}\n`;
-  });
-  return found.join("");
-}
-
-function publicIn(source: string, pattern: RegExp) {
-  return [...source.matchAll(pattern)].flatMap(({ groups }) => {
-    const { comment = "", kind = "", head = "", body = "" } = groups!;
-    if (comment.includes("@internal") || head.startsWith("#")) return [];
-    // The types say what parameters are.
-    return { about: comment.replace(/^ *\* @param [\s\S]*?(?=^ *\*\/)/m, ""), kind, head, body };
-  });
-}
-
-/** The head of a function or member with question marks and types in the place of values. */
-const withoutDefaults = (head: string) =>
-  head
-    .replace(/^(\w+) = (.*)$/, (_, name, value) => `${name}: ${typeof JSON.parse(value)}`)
-    .replaceAll(/(\w+|\})(: [^=,()]*?) = \{\}/g, "$1?$2")
-    .replaceAll(/(\w+) = [^,}]+?(?=,| \})/g, "$1")
-    .replace(/\(\{\n([^}]*),\n *\}/, (_, names) => `({ ${names.trim().split(/,\s*/).join(", ")} }`);
 
 /** The records that /client.d.ts declares: those of the API's description, and what calls take besides. */
 export const records = { ...components, ErrorCode: Problem.shape.code, Filters, ProofLevel };
