@@ -157,7 +157,7 @@ interface Attack {
   attack: (storage: Storage) => Promise<unknown>;
   /** The reason that a running proxy logs. */
   logged?: RegExp;
-  /** The statuses of what a proxy that starts afterwards answers of each day; none where it has nothing to begin with. */
+  /** What a proxy that starts afterwards answers of each day, as statuses; left out where it has nothing to begin with. */
   fresh?: [number, number, number];
 }
 

@@ -2,8 +2,9 @@
 # Installs what others have written in Python into a folder, for the tests or `npm run bench`:
 #
 #   test/servers/python-install.sh clients DIR    reads Delta Sharing and Parquet
-#   test/servers/python-install.sh engines DIR    make parts of a publish: Spark and Dagster, which the tests start themselves. They
-#                                                 take 0.6 GB, and Spark a Java of 17 or later, as Debian's default-jre-headless
+#   test/servers/python-install.sh engines DIR    make parts of a publish: Spark and Dagster, which the tests start
+#                                                 themselves. They take 0.6 GB, and Spark a Java of 17 or later, as
+#                                                 Debian's default-jre-headless is
 #   test/servers/python-install.sh chdb DIR       is ClickHouse as a library, for the bench. It takes 0.9 GB
 #
 # On stdout come the KEY=VALUE lines that tests and bench read from their environment.

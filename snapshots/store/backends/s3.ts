@@ -50,9 +50,12 @@ const retryMilliseconds = 50;
  * The standard AWS variables that this module reads. The SDK finds the credentials by itself, and the agents of Node
  * look in the same environment for a forward proxy.
  */
-export type S3Environment = Partial<
-  Record<`AWS_${"ENDPOINT_URL_S3" | "ENDPOINT_URL" | "REGION" | "DEFAULT_REGION"}`, string | undefined>
->;
+export interface S3Environment {
+  AWS_ENDPOINT_URL_S3?: string | undefined;
+  AWS_ENDPOINT_URL?: string | undefined;
+  AWS_REGION?: string | undefined;
+  AWS_DEFAULT_REGION?: string | undefined;
+}
 
 /**
  * An S3 client that uses the standard credential chain. A custom endpoint is addressed in path style, because it need
@@ -151,7 +154,7 @@ export function s3Storage(
       const answer = await client
         .send(new GetObjectCommand({ ...input(key), ...part }), options)
         .catch((error) => {
-          if (statusOf(error) === 404 && !isNamed(error, "NoSuchBucket")) return undefined;
+          if (statusOf(error) === 404 && !isMissingBucket(error)) return undefined;
           if (range && statusOf(error) === 416) throw tooShort(key, range);
           throw error;
         });
@@ -212,8 +215,7 @@ export function s3Storage(
         } catch (error) {
           const status = statusOf(error);
           // Another writer has changed the object (412), is changing it (409), or has deleted it (404).
-          if (status === 412 || status === 409 || (status === 404 && !isNamed(error, "NoSuchBucket")))
-            return false;
+          if (status === 412 || status === 409 || (status === 404 && !isMissingBucket(error))) return false;
           // The server does not support If-Match on a put, so only an unconditional put remains.
           if (status !== 501) throw error;
           await client.send(new PutObjectCommand({ ...replacement, IfMatch: undefined }), options);
@@ -271,6 +273,10 @@ function infoOf(entry: _Object, prefix: string): ObjectInfo {
 /** Strips the quotes, which some servers refuse in If-Match. */
 export function plainTag(tag: string): string {
   return tag.replace(/^"(.*)"$/, "$1");
+}
+
+function isMissingBucket(error: unknown): boolean {
+  return isNamed(error, "NoSuchBucket");
 }
 
 function isNamed(error: unknown, name: string): boolean {

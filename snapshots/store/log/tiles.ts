@@ -116,8 +116,9 @@ export async function entriesUpTo(storage: Storage, newest: Commit): Promise<Ent
 }
 
 /**
- * The hashes of all entries, which are those of the commits where they are not at hand. Where an entry is unknown because its commit is gone, its hash is taken from the tiles.
- * Undefined when they do not give the tree that the commit names, which vouches for all of them.
+ * The hashes of all entries. `known` are those that the commits tell, where they have been read. Where a commit is gone,
+ * its entry's hash is taken from the tiles. Undefined when the hashes do not give the tree that `newest` names, which
+ * vouches for all of them.
  */
 export async function leavesOf(
   storage: Storage,

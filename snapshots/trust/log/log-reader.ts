@@ -11,6 +11,9 @@ import type { NotedCheckpoint } from "../notes/signed-note.ts";
 import { judge, Trust, UntrustedError } from "../trust.ts";
 import { anyCheckpoint, CheckpointFile, keepEvidence, storedCheckpoint } from "./checkpoints.ts";
 
+/** Kinds of records, each with the last reason that was told. */
+type RecordKind = "commit" | "run" | "export";
+
 /** Which records of a store a reader believes. Older commits are believed because the newest one leads back to them. */
 export interface LogReader {
   /**
@@ -59,11 +62,10 @@ export function readSignedLog(
 ): LogReader {
   /** What was taken up last. */
   let taken: { checkpoint: NotedCheckpoint; commit: Commit } | undefined;
-  /** The last reason that was told, by the kind of record. */
-  const reasons = new Map<"commit" | "run" | "export", string>();
+  const reasons = new Map<RecordKind, string>();
   /** The digest of the run's record that named a commit above the newest when it was last looked at. */
   let aheadBefore: string | undefined;
-  const tell = (what: "commit" | "run" | "export", error: Error | undefined) => {
+  const tell = (what: RecordKind, error: Error | undefined) => {
     if (error && error.message !== reasons.get(what)) refused(error);
     if (error) reasons.set(what, error.message);
     else reasons.delete(what);

@@ -4,7 +4,7 @@ import type { DuckDBConnection } from "@duckdb/node-api";
 import { quoted } from "../../../snapshots/sources/duckdb/sql-literals.ts";
 import { withDuckDb } from "../../helpers/archive/sql.ts";
 
-// The sample's files as an increment finds them: 0.1 percent new markets and 0.01 percent changed, in one of three ways.
+// The sample's files as an increment finds them, in one of three ways: 0.1 % new markets, and 0.01 % changed.
 
 /** Where the changed markets are: among the newest twentieth, or anywhere. The new ones are in a file of their own. */
 export type Edit = "newest" | "spread";

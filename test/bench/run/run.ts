@@ -73,7 +73,7 @@ export async function measureAll(
   }
 }
 
-/** Things that are measured in turn, so that whatever else the machine does meets all. The first round does not count. */
+/** Measures things by turns, so that whatever else the machine does meets all of them. The first round does not count. */
 export async function inTurn<Name extends string, Figure>(
   rounds: number,
   sides: Record<Name, () => Promise<Figure>>,

@@ -6,6 +6,7 @@ import type { Usage } from "../../client/client.ts";
 import { Bar } from "../charts/picture.tsx";
 import { comparedIn, filtersOf, sides } from "../model/filters.ts";
 import { useLoaded, useSite, useStored } from "../model/hooks.ts";
+import { isKeyed } from "../model/state.ts";
 import { counted, grouped, numberOf, tiers } from "../model/words.ts";
 import { Refusal, refused } from "./field.tsx";
 import { FilterWords, OutsideLink, PlainButton, Tier } from "./text.tsx";
@@ -22,7 +23,7 @@ export function Access() {
   const { api } = useSite();
   const plan = useStored((state) => state.plan);
   const quota = useStored((state) => state.quota);
-  const keyed = useStored((state) => state.plan !== "free");
+  const keyed = useStored(isKeyed);
   const forget = useRef<HTMLDivElement>(null);
   const summary = useRef<HTMLElement>(null);
   // The button that was pressed goes away, so the focus must move.
@@ -124,7 +125,7 @@ function KeyEntry({ summary }: { summary: { current: HTMLElement | null } }) {
 /** What a key opens, in words: a picture of it would look like an answer. */
 export function KeyOffer({ words }: { words: string }) {
   const { api, store } = useSite();
-  const keyed = useStored((state) => state.plan !== "free");
+  const keyed = useStored(isKeyed);
   return (
     <div class="measure promise">
       <p>{words}</p>
@@ -142,7 +143,7 @@ export function KeyOffer({ words }: { words: string }) {
  */
 export function Closed({ subject, query }: { subject: string; query?: URLSearchParams }) {
   const { api } = useSite();
-  const plan = useStored((state) => state.plan !== "free" && planNames[state.plan]);
+  const plan = useStored((state) => isKeyed(state) && planNames[state.plan]);
   if (!api.live)
     return (
       <>

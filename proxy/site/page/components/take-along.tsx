@@ -2,6 +2,7 @@ import { Fragment } from "preact";
 import { useState } from "preact/hooks";
 import type { Api } from "../model/api.ts";
 import { useLoaded, useSaving, useSite } from "../model/hooks.ts";
+import { isKeyed } from "../model/state.ts";
 import { minutes } from "../model/words.ts";
 import { type Plate, pngOf, svgOf } from "./plate.tsx";
 import { Copyable } from "./text.tsx";
@@ -151,7 +152,7 @@ async function sourceOf(api: Api, { path, filters, name = "" }: Asked): Promise<
   }
   const { snapshotId, publishedAt } = await api.pin();
   const shown = `snapshot ${snapshotId}, published ${minutes(publishedAt)}`;
-  if (isPublic && api.state.plan === "free")
+  if (isPublic && !isKeyed(api.state))
     return {
       name,
       address: `${api.base}/${path}`,

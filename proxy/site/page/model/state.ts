@@ -20,7 +20,6 @@ export interface State {
   route: Route;
   /** Grows whenever everything shown has to be loaded anew: with another key, or for a newer snapshot. */
   round: number;
-  /** Free means that there is no key. */
   plan: Usage["plan"];
   quota: Quota | undefined;
   newest: Status | undefined;
@@ -38,6 +37,9 @@ export interface State {
 }
 
 /** Holds the state of the page, and notifies watchers of changes. */
+/** Whether the page has a key: none is of the free plan. */
+export const isKeyed = ({ plan }: Pick<State, "plan">) => plan !== "free";
+
 export class Store {
   state: State;
   #watchers = new Set<() => void>();

@@ -10,7 +10,7 @@ import { frameFor } from "../../components/take-along.tsx";
 import { Change, Copyable, Facts, Moment, Term, Tier } from "../../components/text.tsx";
 import { Failure, Loading, Section, View } from "../../components/view.tsx";
 import { useLoaded, useSite, useStored } from "../../model/hooks.ts";
-import { asOfOption, go } from "../../model/state.ts";
+import { asOfOption, go, isKeyed } from "../../model/state.ts";
 import { ago, grouped } from "../../model/words.ts";
 import { facts, peerAddress, titleOf } from "../compare.tsx";
 import { DimensionTable, History, TierLog, WhyChanged } from "./changes.tsx";
@@ -24,7 +24,7 @@ interface ProtocolProps {
 /** One protocol: its record and its place among the others, and with a key its history and moves. */
 export function Protocol({ slug, asOf }: ProtocolProps) {
   const { api } = useSite();
-  const keyed = useStored((state) => state.plan !== "free");
+  const keyed = useStored(isKeyed);
   const last = useStored((state) => state.last.scores);
   const show = (state: string | null) => go(`#/protocols/${slug}${state === null ? "" : `?asOf=${state}`}`);
   const closed = api.live
@@ -61,7 +61,7 @@ function Record({ slug, asOf }: ProtocolProps) {
 
 function Parts({ record, asOf }: { record: ProtocolScore; asOf: string | null }) {
   const { api } = useSite();
-  const keyed = useStored((state) => state.plan !== "free");
+  const keyed = useStored(isKeyed);
   const { slug } = record;
   const scores = asOf === null ? api.scores : api.service;
   const list = useLoaded((signal) => scores.scores({ signal, ...asOfOption(asOf) }), [slug, asOf]);

@@ -8,6 +8,7 @@ import { Diverging, Scored } from "../../charts/picture.tsx";
 import { Change, type Meaning, Moment, ProtocolLink, Tier } from "../../components/text.tsx";
 import { Loading } from "../../components/view.tsx";
 import { useLoaded, useSite, useStored } from "../../model/hooks.ts";
+import { isKeyed } from "../../model/state.ts";
 import { counted, grouped, tiers } from "../../model/words.ts";
 import { peerAddress } from "../compare.tsx";
 
@@ -180,7 +181,7 @@ interface TableProps {
 }
 
 export function Table({ scores, chosen, choice, sortBy }: TableProps) {
-  const keyed = useStored((state) => state.plan !== "free");
+  const keyed = useStored(isKeyed);
   // Memoised, so that a redraw does not compare rows that are already drawn.
   const rows = useMemo(() => {
     const most = Math.max(...scores.map(({ delta }) => Math.abs(delta)));
