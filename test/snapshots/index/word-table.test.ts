@@ -3,6 +3,7 @@ import { describe, expect, test } from "vitest";
 import { hasBit, rangeBitmap } from "../../../snapshots/index/bitmap.ts";
 import { encodeWords } from "../../../snapshots/index/encode-words.ts";
 import { WordTable, wordsOf } from "../../../snapshots/index/word-table.ts";
+import { CorruptObjectError } from "../../../snapshots/store/errors.ts";
 import { decodeWords } from "../../helpers/archive/index-rows.ts";
 
 /** Texts of few words, some of which nearly all have, and of one that nobody else has. */
@@ -123,6 +124,19 @@ describe("a table of words", () => {
     const result = rangeBitmap(words.length, 0, words.length);
     await table.keepWords([{ text: "far", prefix: false }], result, async () => {});
     expect([...words.keys()].filter((n) => hasBit(result, n))).toEqual(ordinals);
+  });
+
+  test("is refused, or read otherwise, when any byte of it is another", () => {
+    const stored = encodeWords(["will the fed cut", "the fed", "no"].map(wordsOf));
+    for (let place = 0; place < stored.length; place += 1) {
+      const changed = Buffer.from(stored);
+      changed[place]! ^= 0xff;
+      try {
+        decodeWords(new WordTable("words", changed));
+      } catch (error) {
+        expect(error).toBeInstanceOf(CorruptObjectError);
+      }
+    }
   });
 
   test.each([

@@ -21,7 +21,7 @@ test.each([
   { name: "none", count: 0, bytes: 0, cuts: 0 },
   { name: "a few in one bucket", count: 100, bytes: 1000, cuts: 0 },
   { name: "as many as fill the buffers of several buckets", count: 12_000, bytes: 400, cuts: 7 },
-  { name: "a few that are each larger than a buffer", count: 40, bytes: 1_000_000, cuts: 3 },
+  { name: "a few that are each larger than a buffer", count: 12, bytes: 300_000, cuts: 3 },
 ])("sorts markets by time and id, and leaves no file: $name", async ({ count, bytes, cuts }) => {
   const markets = marketsOf(count, bytes);
   const expected = markets.toSorted(compareKeys);
@@ -34,7 +34,7 @@ test.each([
   const sorted: RenderedMarket[] = [];
   for await (const bucket of sort.sorted()) sorted.push(...bucket);
   expect(sorted.map(({ id }) => id)).toEqual(expected.map(({ id }) => id));
-  expect(sorted.slice(0, 20)).toEqual(expected.slice(0, 20));
+  expect(sorted.slice(0, 3)).toEqual(expected.slice(0, 3));
   await sort.close();
   expect(await readdir(folder)).toEqual([]);
 });
