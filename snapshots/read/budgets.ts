@@ -167,6 +167,10 @@ export class Memo<V extends NonNullable<unknown>> {
     return this.#kept.has(name);
   }
 
+  forget(name: string): void {
+    this.#kept.delete(name);
+  }
+
   /** Drops entries until the rest takes no more than this; the one used last stays. */
   trim(most: number): void {
     while (this.#kept.size > 1 && this.#kept.calculatedSize > most) this.#kept.pop();

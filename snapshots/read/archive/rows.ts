@@ -5,7 +5,7 @@ import { Fault, isFault } from "../../../schemas/errors.ts";
 import { paging } from "../../../schemas/filters.ts";
 import { byMediaType, ndjson } from "../../../schemas/media.ts";
 import { type ProtocolScore, type TableId, tableColumns } from "../../../schemas/records.ts";
-import { type Asked, type AsOf, type Stream, weakTag, whileKept } from "../answer.ts";
+import { type Asked, type AsOf, type Stream, weakTag } from "../answer.ts";
 import { awaitBudget } from "../budgets.ts";
 import type { Catalog } from "../catalog/catalog.ts";
 import type { Snapshot } from "../catalog/snapshots.ts";
@@ -81,9 +81,19 @@ export async function askRows(catalog: Catalog, query: RowsQuery, form: RowsForm
     commit: start.commit,
     etag: weakTag(start.commit, filter.canonical, cursor, skip, form.name),
     async plan() {
-      const planned = async () => planFrom(catalog, await positionOf(catalog, query, start), skip, form);
-      const plan = await whole(whileStanding(catalog, start, planned));
-      return query.asOf ? { ...plan, read: () => readKept(catalog, plan) } : plan;
+      const standing = <T>(work: () => Promise<T>) => whole(whileStanding(catalog, start, work));
+      const plan = await standing(async () =>
+        planFrom(catalog, await positionOf(catalog, query, start), skip, form),
+      );
+      return {
+        ...plan,
+        // A collection may delete the snapshot while its rows are read.
+        async *read() {
+          const chunks = plan.read();
+          const next = () => standing(() => chunks.next());
+          for (let chunk = await next(); !chunk.done; chunk = await next()) yield chunk.value;
+        },
+      };
     },
   };
 }
@@ -103,13 +113,6 @@ async function planFrom(catalog: Catalog, start: Position, skip: number, form: R
     cursor: await cursorAt(catalog, position),
     read: () => readFrom(catalog, position, form),
   };
-}
-
-/** Rows of an earlier snapshot, which a collection may delete meanwhile. */
-async function* readKept(catalog: Catalog, { snapshot, read }: RowsPlan) {
-  const chunks = read();
-  const next = () => whileKept(catalog, snapshot.commit, () => chunks.next());
-  for (let chunk = await next(); !chunk.done; chunk = await next()) yield chunk.value;
 }
 
 async function* readFrom(catalog: Catalog, { snapshot, matches, skip }: Position, form: RowsForm) {

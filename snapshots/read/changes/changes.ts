@@ -15,7 +15,7 @@ import { MissingObjectError, ObjectError, unless } from "../../store/errors.ts";
 import { inOrder, type Turn } from "../../store/in-parallel.ts";
 import { layout } from "../../store/layout.ts";
 import { type ReadObject, readParsed } from "../../store/objects.ts";
-import { type Asked, type Stream, weakTag } from "../answer.ts";
+import { type Asked, type Stream, type StreamChunk, weakTag } from "../answer.ts";
 import { budgets, GivenUpError, Memo, type Payer, paidTurns } from "../budgets.ts";
 import type { Catalog } from "../catalog/catalog.ts";
 import type { LogEntry } from "../catalog/commit-log.ts";
@@ -109,7 +109,8 @@ export class ChangesReader {
   }
 
   async #plan({ since, until, skip }: ChangesQuery & { until: string }, work: Work): Promise<ChangesPlan> {
-    const net = await this.#known(`${since} ${until}`, work);
+    const name = `${since} ${until}`;
+    const net = await this.#known(name, work);
     if (net === "gone") throw gone();
     const total = linesOf(net);
     if (skip > total) throw invalidParameter("skip", `skip is more than the ${total} lines of this answer.`);
@@ -119,9 +120,20 @@ export class ChangesReader {
       archiveRoot: work.ends.to[0]!.archiveRoot,
       count: total - skip,
       advice: "Ask for fewer changes with until, or wait for the next day.",
-      read: () => readChanges(net, skip),
-      readGzip: () => readChangesGzip(net, skip),
+      read: () => this.#whileKept(readChanges(net, skip), name, work),
+      readGzip: () => this.#whileKept(readChangesGzip(net, skip), name, work),
     };
+  }
+
+  /** Where an object has gone since a difference was worked out, finds out anew whether it can be told. */
+  async *#whileKept(chunks: AsyncGenerator<StreamChunk, void, void>, name: string, work: Work) {
+    try {
+      yield* chunks;
+    } catch (error) {
+      if (!(error instanceof ObjectError)) throw error;
+      this.#plans.forget(name);
+      throw (await this.#known(name, work)) === "gone" ? gone() : error;
+    }
   }
 
   /** Work that somebody else gave up is begun again. */

@@ -119,26 +119,71 @@ describe("what differs between two snapshots", () => {
     });
   });
 
-  test("breaks off visibly, in gzip too, when a part cannot be read", async () => {
-    const commit = (await readCommit(proxy.storage, 2))!;
-    const record = JSON.parse(String(await proxy.storage.get(layout.changeRecord(commit.changes!.hash))));
-    // The oldest part is sent last.
-    const part = layout.changePart(record.after[0].hash);
-    const stored = (await proxy.storage.get(part))!;
-    const other = await proxy.another({ cacheBytes: 16 * 1024 });
-    const url = `http://127.0.0.1:${other.port}${address}?since=${ids[0]}`;
-    const key = await other.issue({ owner: "another" });
-    // Planned from the whole record; then the part goes before it is sent.
-    expect(
-      (await other.get(`${address}?since=${ids[0]}`, { method: "HEAD", headers: bearer(key) })).status,
-    ).toBe(200);
-    await proxy.storage.delete(part);
-    for (const coding of ["identity", "gzip"]) {
-      const reader = await askRows(url, { ...bearer(key), "accept-encoding": coding });
-      expect([reader.status, await reader.ending()]).toEqual([200, "broken off"]);
+  describe("of which an object goes after it was worked out", () => {
+    /** A proxy that has worked it out from the change record, and keeps no parts. */
+    async function prepared(skip = 0) {
+      const other = await proxy.another({ cacheBytes: 16 * 1024 });
+      const key = await other.issue({ owner: "another" });
+      const path = `${address}?since=${ids[0]}&until=${ids[1]}&skip=${skip}`;
+      expect((await other.get(path, { method: "HEAD", headers: bearer(key) })).status).toBe(200);
+      const ask = (coding: string) =>
+        askRows(`http://127.0.0.1:${other.port}${path}`, { ...bearer(key), "accept-encoding": coding });
+      return {
+        other,
+        ask,
+        get: (headers = {}) => other.get(path, { headers: { ...bearer(key), ...headers } }),
+      };
     }
-    await proxy.storage.put(part, stored);
-    await other.stop();
+    /** Takes objects away for the time of some work. */
+    async function without(keys: readonly string[], work: () => Promise<void>) {
+      const taken = await Promise.all(
+        keys.map(async (key) => [key, (await proxy.storage.get(key))!] as const),
+      );
+      try {
+        for (const key of keys) await proxy.storage.delete(key);
+        await work();
+      } finally {
+        for (const [key, bytes] of taken) await proxy.storage.put(key, bytes);
+      }
+    }
+    async function recorded() {
+      const { changes } = (await readCommit(proxy.storage, 2))!;
+      return JSON.parse(String(await proxy.storage.get(layout.changeRecord(changes!.hash))));
+    }
+
+    test.each(["identity", "gzip"])(
+      "breaks off visibly, and is then told by what is left: %s",
+      async (coding) => {
+        const { other, ask, get } = await prepared();
+        // The oldest part is sent last.
+        await without([layout.changePart((await recorded()).after[0].hash)], async () => {
+          const reader = await ask(coding);
+          expect([reader.status, await reader.ending()]).toEqual([200, "broken off"]);
+          const { status, text } = await get({ "accept-encoding": coding });
+          expect([status, text.split("\n").slice(0, -1)]).toEqual([200, linesOf(0, 1)]);
+        });
+        await other.stop();
+      },
+    );
+
+    test("is 410 where nothing is left to tell it, in either coding", async () => {
+      const { before, after } = await recorded();
+      const { manifest } = (await readCommit(proxy.storage, 1))!;
+      const parts = [...before, ...after].map(({ hash }) => layout.changePart(hash));
+      for (const coding of ["identity", "gzip"]) {
+        // Deletes are not read from anything, and would be sent first.
+        const { other, get } = await prepared(gone(0, 1).length);
+        await without([...parts, layout.manifest(manifest.hash)], async () => {
+          const answer = await get({ "accept-encoding": coding });
+          expect(problemOf(answer)).toMatchObject({
+            status: 410,
+            code: "SNAPSHOT_EXPIRED",
+            parameter: "since",
+          });
+        });
+        await other.stop();
+      }
+    });
   });
 });
 

@@ -11,6 +11,7 @@ import type { Storage } from "../../../../snapshots/store/storage.ts";
 import { plainFilter } from "../../../helpers/archive/plain-filter.ts";
 import { cursorWalk, idsOf, pagesOf } from "../../../helpers/archive/walk.ts";
 import { type ArchiveProxy, type Query, startArchiveProxy } from "../../../helpers/http/archive-proxy.ts";
+import { wantsRows } from "../../../helpers/http/ndjson.ts";
 import { outcome, problemOf } from "../../../helpers/http/proxy-client.ts";
 import { inArchiveOrder, publishRecords, recordsAfter, recordsOf } from "../../../helpers/publish/records.ts";
 import { memoryStorage } from "../../../helpers/store/storages.ts";
@@ -394,13 +395,21 @@ describe("a cursor whose snapshot is not kept", () => {
     const current = await reachedBy(2);
     const gone = (await reachedBy(1)).filter((key) => !current.includes(key));
     expect(gone.length).toBeGreaterThan(3);
+    const allRows = [wantsRows, { accept: "text/csv" }];
+    /** With which forms and skips rows were refused. */
+    const answered = new Set<number>();
     for (const key of gone) {
       const proxy = await proxyWithout(key);
       const outcomes = new Set<string>();
       for (const [place, one] of held.filter((_, place) => place % 3 === 0).entries()) {
         const pageSize = [500, 3][place % 2]!;
         const answer = await proxy.get({ cursor: one.cursor, ...(pageSize === 500 && { pageSize }) });
-        outcomes.add(outcome(answer));
+        const rows = await proxy.get({ cursor: one.cursor, skip: place % 2 }, allRows[place % 4 < 2 ? 0 : 1]);
+        for (const each of [answer, rows]) outcomes.add(outcome(each));
+        if (rows.status === 410) {
+          answered.add(place % 4);
+          expect("resumeCursor" in problemOf(rows)).toBe(place % 2 === 0);
+        }
         if (answer.status === 200) continue;
         const { resumeCursor } = problemOf(answer);
         expect(resumeCursor === null).toBe(expectedAfter(one).length === 0);
@@ -410,5 +419,6 @@ describe("a cursor whose snapshot is not kept", () => {
       expect(outcomes).toContain("410 CURSOR_EXPIRED");
       await stop(proxy);
     }
+    expect(answered.size).toBe(4);
   });
 });
