@@ -105,7 +105,7 @@ function requirePlanOf(endpoint: Endpoint, services: PlanServices): Check {
 function requirePlanOfSnapshot(services: PlanServices & Pick<AppServices, "catalog">): Check {
   return (_request, { caller, asOf }) => {
     if (caller!.plan === "aegis" || !asOf || !("snapshotId" in asOf)) return undefined;
-    const published = publishedAt(services.catalog.log, asOf.snapshotId);
+    const published = publishedAt(services.catalog, asOf.snapshotId);
     return published.then((time) => requireSince(services, caller!, time));
   };
 }

@@ -3,7 +3,7 @@ import type { Commit } from "../../schemas/store/stored-objects.ts";
 import { FormatError, MissingObjectError, ObjectError } from "../store/errors.ts";
 import { layout } from "../store/layout.ts";
 import { isWithdrawn, listCommits, logFrom, readCommit } from "../store/log/commits.ts";
-import type { Storage } from "../store/storage.ts";
+import { infoOf, type Storage } from "../store/storage.ts";
 import { believe, recall, refuseUntrusted, type Signing } from "../trust/log/believe.ts";
 import { judge, UntrustedError } from "../trust/trust.ts";
 
@@ -138,9 +138,9 @@ function monthOf(time: Date): number {
 }
 
 /**
- * The commit with this number, or the newest whose snapshot id begins with these 8 or more digits. Only `newest` and
- * commits that it leads back to count: whoever can write to the store may have put others there. Withdrawn ones count
- * too, so that a rollback can be undone.
+ * The commit with this number, or the newest whose snapshot id begins with these 8 or more digits, if possible one whose
+ * manifest is kept. Only `newest` and commits that it leads back to count: whoever can write to the store may have put
+ * others there. Withdrawn ones count too, so that a rollback can be undone.
  */
 export async function findCommit(storage: Storage, target: string, newest: Commit): Promise<Commit> {
   const number = /^[1-9]\d{0,6}$/.test(target) ? Number(target) : undefined;
@@ -152,22 +152,24 @@ export async function findCommit(storage: Storage, target: string, newest: Commi
   }
   if (number !== undefined && number > newest.entry.commit)
     throw new Fault("SNAPSHOT_NOT_FOUND", `${storage.location}: there is no commit ${number}`);
-  const found = new Map<string, Commit>();
+  const found: Commit[] = [];
   let broken: Error | undefined;
   try {
     for await (const commit of logFrom(storage, newest, number)) {
       const { snapshotId } = commit.entry;
       const fits = number === undefined ? snapshotId.startsWith(target) : commit.entry.commit === number;
-      if (fits && !found.has(snapshotId)) found.set(snapshotId, commit);
+      if (fits) found.push(commit);
     }
   } catch (error) {
     if (!(error instanceof ObjectError)) throw error;
     broken = error;
   }
-  const [commit, another] = [...found.values()];
-  if (another)
+  const [first, ...older] = found;
+  if (older.some(({ entry }) => entry.snapshotId !== first!.entry.snapshotId))
     throw new Fault("SNAPSHOT_NOT_FOUND", `several snapshot ids begin with ${target}; give more digits`);
-  if (commit) return commit;
+  for (const commit of older.length > 0 ? found : [])
+    if (await infoOf(storage, layout.manifest(commit.manifest.hash))) return commit;
+  if (first) return first;
   const reason = broken
     ? `the log does not lead from commit ${newest.entry.commit} back to ` +
       `${number === undefined ? "a snapshot" : "commit"} ${target}: ${broken.message}`

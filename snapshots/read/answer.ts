@@ -5,7 +5,7 @@ import type { Plan } from "../../schemas/plans.ts";
 import { asOfParameter } from "../../schemas/query.ts";
 import type { Nearest } from "../../schemas/records.ts";
 import { digestPattern } from "../../schemas/shapes.ts";
-import { MissingObjectError } from "../store/errors.ts";
+import { MissingObjectError, unless } from "../store/errors.ts";
 import type { ByteRange } from "../store/storage.ts";
 import type { Catalog } from "./catalog/catalog.ts";
 import type { CommitLog, LogEntry } from "./catalog/commit-log.ts";
@@ -56,7 +56,7 @@ export async function commitAsOf(catalog: Catalog, asOf: AsOf | undefined): Prom
     if (found) return found;
     throw neverPublished("Nothing was published at or before this time");
   }
-  const found = await namedCommit(log, asOf.snapshotId);
+  const found = await namedCommit(catalog, asOf.snapshotId);
   if (!found) throw neverPublished("No snapshot of this id was ever published");
   if (log.isWithdrawn(found.commit))
     throw await expired(log, found, "The snapshot was withdrawn by a rollback");
@@ -68,12 +68,18 @@ const neverPublished = (what: string) =>
     parameter: asOfParameter.name,
   });
 
-/** The newest commit with a snapshot, if possible one that was not withdrawn. */
-async function namedCommit(log: CommitLog, snapshotId: string): Promise<LogEntry | undefined> {
-  const standing = await log.find(
-    (entry) => entry.snapshotId === snapshotId && !log.isWithdrawn(entry.commit),
-  );
-  return standing ?? log.newestWith((entry) => entry.snapshotId === snapshotId);
+/**
+ * The newest commit with a snapshot that is kept, or else the newest, if possible one that was not withdrawn. An older
+ * one, with an index of its own, may be kept for longer as the last of its day.
+ */
+async function namedCommit(catalog: Catalog, snapshotId: string): Promise<LogEntry | undefined> {
+  const { log } = catalog;
+  const isNamed = (entry: LogEntry) => entry.snapshotId === snapshotId;
+  const stands = (entry: LogEntry) => isNamed(entry) && !log.isWithdrawn(entry.commit);
+  const newest = await log.find(stands);
+  if (!newest) return log.newestWith(isNamed);
+  if (await unless(MissingObjectError, () => catalog.listed(newest))) return newest;
+  return (await log.readable()).find(stands) ?? newest;
 }
 
 /** What `read` makes of the snapshot of a commit. */
@@ -119,8 +125,8 @@ function named(entry: LogEntry | undefined): Nearest["before"] {
 }
 
 /** When the snapshot of an id was published, in epoch milliseconds; undefined for an unknown one. */
-export async function publishedAt(log: CommitLog, snapshotId: string): Promise<number | undefined> {
-  const commit = await namedCommit(log, snapshotId);
+export async function publishedAt(catalog: Catalog, snapshotId: string): Promise<number | undefined> {
+  const commit = await namedCommit(catalog, snapshotId);
   return commit && Date.parse(commit.publishedAt);
 }
 

@@ -75,12 +75,15 @@ export class ScoreChangeLog {
   }
 
   /**
-   * The newest commit with this snapshot id; undefined unless its snapshot is still kept. Looks into the store for one
+   * The newest commit with this snapshot id that is still kept; undefined when none is. Looks into the store for one
    * that this process has not loaded yet.
    */
   async commitOf(snapshotId: string): Promise<LogEntry | undefined> {
-    const commit = await this.#catalog.log.newestWith((entry) => entry.snapshotId === snapshotId);
-    return commit && (await unless(MissingObjectError, () => this.#scores(commit))) && commit;
+    const { log } = this.#catalog;
+    const isNamed = (entry: LogEntry) => entry.snapshotId === snapshotId;
+    const newest = await log.newestWith(isNamed);
+    if (!newest || (await unless(MissingObjectError, () => this.#scores(newest)))) return newest;
+    return (await log.readable()).find(isNamed);
   }
 
   async #stepFrom(number: number): Promise<Step> {

@@ -6,6 +6,12 @@ import { describePublish } from "../../../scripts/snapshot/reports.ts";
 import { columnsOf, type IndexRow } from "../../../snapshots/index/index-header.ts";
 import { encodeSections, openSections } from "../../../snapshots/index/sections.ts";
 import { encodeSegment, openColumns, readIndexHeader, readPages } from "../../../snapshots/index/segment.ts";
+import { diff } from "../../../snapshots/maintain/diff.ts";
+import { collectGarbage } from "../../../snapshots/maintain/gc.ts";
+import { rollback } from "../../../snapshots/maintain/rollback.ts";
+import { publishedAt } from "../../../snapshots/read/answer.ts";
+import { listSnapshots } from "../../../snapshots/read/archive/counts.ts";
+import { ScoreChangeLog } from "../../../snapshots/read/feed/score-change-log.ts";
 import { changesOf } from "../../../snapshots/read/sharing/sharing.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
@@ -16,7 +22,7 @@ import { segmentEnds } from "../../helpers/archive/odd-markets.ts";
 import { plainFilter } from "../../helpers/archive/plain-filter.ts";
 import { type ArchiveProxy, type Query, startArchiveProxy } from "../../helpers/http/archive-proxy.ts";
 import { publishRecords, recordsOf } from "../../helpers/publish/records.ts";
-import { memoryStorage } from "../../helpers/store/storages.ts";
+import { countingStorage, memoryStorage } from "../../helpers/store/storages.ts";
 import {
   newestEntry,
   newestManifest,
@@ -134,6 +140,33 @@ test("The next publish indexes what is missing in a commit of the same snapshot,
   expect((await publishRecords(storage, markets)).outcome).toBe("unchanged");
   expect(await totalOf(storage, { max_oracle: "50" })).toBe(plainFilter(markets, { max_oracle: 50 }).length);
   expect((await verify(storage, () => {})).faults).toEqual([]);
+});
+
+test("An id means its newest commit that is kept, and not the one that was indexed anew in the night", async () => {
+  const { storage } = await storeWith(lacking);
+  const publishAt = async (time: string, count = markets.length) => {
+    const now = () => new Date(`2026-03-${time}:00:00.000Z`);
+    return (await publishRecords(storage, markets.slice(0, count), 700, { now })).snapshotId;
+  };
+  const id = await publishAt("02T02");
+  const lastOfDay = await publishAt("02T03", 99);
+  await publishAt("05T12", 98);
+  const now = new Date("2026-03-05T13:00:00.000Z");
+  await collectGarbage(storage, { keepHours: 48, keepCommits: 1, keepDaily: 35, now, dryRun: false });
+  const counted = countingStorage(storage);
+  await asked(counted, async ({ catalog, page }) => {
+    counted.calls.length = 0;
+    await page({ asOf: lastOfDay });
+    expect(counted.calls.filter(({ operation }) => operation === "list")).toEqual([]);
+    const { snapshots } = await listSnapshots(catalog);
+    expect(snapshots.map(({ commit }) => commit)).toEqual([4, 3, 1]);
+    expect([snapshots[2]!.snapshotId, (await page({ asOf: id })).total]).toEqual([id, 100]);
+    expect(await publishedAt(catalog, id)).toBe(Date.parse(snapshots[2]!.publishedAt));
+    expect(await new ScoreChangeLog(catalog).start(id)).toMatchObject({ position: 1, gone: false });
+  });
+  expect(await diff(storage, id, "4")).toMatchObject({ since: { commit: 1, snapshotId: id } });
+  const { entry } = await rollback(storage, id.slice(0, 8), () => now);
+  expect(entry).toMatchObject({ commit: 5, snapshotId: id, withdrawn: [[2, 4]] });
 });
 
 test("A commit that only indexes anew, or a repair, changes nothing in the exported changes", async () => {

@@ -233,8 +233,8 @@ describe("looking back", () => {
   test("an id says when its snapshot was published, and an unknown one nothing", async () => {
     const { catalog, commit } = catalogOver();
     await catalog.refresh();
-    expect(await publishedAt(catalog.log, (await commit(2)).snapshotId)).toBe(day(2).getTime());
-    expect(await publishedAt(catalog.log, sha256("nobody"))).toBeUndefined();
+    expect(await publishedAt(catalog, (await commit(2)).snapshotId)).toBe(day(2).getTime());
+    expect(await publishedAt(catalog, sha256("nobody"))).toBeUndefined();
   });
 
   test("an id names a commit that stands if there is one, else one that was withdrawn, also one not seen yet", async () => {
