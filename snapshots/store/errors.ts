@@ -83,7 +83,7 @@ export async function unless<T, Failure extends Error = Fault, Other = undefined
   }
 }
 
-/** As `unless`, of work that is done at once. */
+/** As `unless`, for synchronous work. */
 export function unlessSync<T, Failure extends Error, Other = undefined>(
   failure: ErrorClass<Failure>,
   work: () => T,

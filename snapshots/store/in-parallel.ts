@@ -28,7 +28,7 @@ export async function inParallel<Item, Result>(
   return results;
 }
 
-/** What is being read ahead takes no more memory, but for a single item that is larger. */
+/** The most bytes of items that are read ahead. A single larger item is read nevertheless. */
 const maxBytesAhead = 64 * 1024 * 1024;
 
 /**

@@ -19,7 +19,6 @@ export function versionIn(value: unknown): unknown {
   return typeof value === "object" && value && "formatVersion" in value ? value.formatVersion : undefined;
 }
 
-/** The error for an object whose format version this program cannot read. */
 export function unknownVersion(key: string, version: unknown): CorruptObjectError {
   // A hostile one need not even be a number.
   if (typeof version !== "number") return new CorruptObjectError(key, "it has no format version");
@@ -36,7 +35,6 @@ export class JsonValue {
   readonly #key: string;
   readonly #path: string;
 
-  /** `key` is the object's, for errors. */
   constructor(key: string, value: unknown, path = "") {
     this.#key = key;
     this.value = value;

@@ -63,7 +63,6 @@ export interface Kind<Name extends unknown[] = never, Content = unknown> extends
   nameIn(key: string): string;
 }
 
-/** The keys of the kind are a prefix, what `spell` makes of the name, and an ending. */
 function kindNamedBy<Name extends unknown[], Content = Buffer>(
   spell: (...name: Name) => string,
   prefix: string,

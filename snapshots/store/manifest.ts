@@ -165,7 +165,7 @@ export function indexRootOf(segments: readonly CoveredSegment[]): string {
   return rootOver("index", children).toString("hex");
 }
 
-/** The first words of the lines of protocols. */
+/** The first words of protocols' lines, and the members of ScoreRefs that hold what they name. */
 const kinds = { score: "records", history: "histories", dimensions: "dimensions" } as const;
 
 /** The leaves of the scores tree, one line for each object (snapshots/SPEC.md, "Roots"). */

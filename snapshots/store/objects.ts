@@ -25,18 +25,17 @@ export function referTo(bytes: Buffer): ObjectRef {
 
 const maxBytesOf = (key: string): number => kindOf(key)?.maxBytes ?? Number.POSITIVE_INFINITY;
 
-/** Refuses an object larger than its kind allows. */
 export function requireSize(key: string, bytes: number): void {
   const maxBytes = maxBytesOf(key);
   if (bytes > maxBytes) throw tooLarge(key, bytes, maxBytes);
 }
 
-/** Takes 0.1 ms. */
+/** Bytes; hashing them takes 0.1 ms. */
 const hashedPerStep = 128 * 1024;
 
 /**
  * Checks the hash, and the size where it is told. `turn` resolves when this object may be hashed, since many can arrive
- * at once; a step takes 0.1 ms.
+ * at once.
  */
 export async function readObject(
   storage: Storage,

@@ -15,7 +15,7 @@ export interface CacheFolder extends Pick<DiskCacheOptions, "warn"> {
 
 /**
  * Opens the store at a location that a user gave: `s3://bucket/prefix`, or a directory relative to `base`. The default
- * of `limits` suits publishers. A directory takes no `cache`. Throws STORE_ADDRESS for any other kind of address.
+ * of `limits` suits publishers. A directory takes no `cache`.
  */
 export async function openStorage(
   location: string,
@@ -38,11 +38,10 @@ export async function openStorage(
   return directoryStorage(resolve(base, location));
 }
 
-/** What messages say of a store's address. */
 export const storeAddresses =
   "a directory or s3://bucket/prefix, and a bucket's name has 3 to 63 characters of a-z, 0-9, . and -";
 
-/** Whether a text can name a store. Without this check, a mistyped URL would become a folder of that name. */
+/** Without this check, a mistyped URL would become a folder of that name. */
 export function isStoreLocation(location: string): boolean {
   return parseS3Location(location) !== undefined || !location.includes("://");
 }
@@ -53,7 +52,6 @@ export const cacheDisk = { leastBytes: 2 ** 20, defaultBytes: 4 * 2 ** 30 };
 /** Every store has objects under at least one of these prefixes. */
 const signs = [layout.commit.prefix, layout.key.prefix];
 
-/** Whether there is any object under one of the prefixes. */
 export async function storeExists(storage: Storage, prefixes: readonly string[] = signs): Promise<boolean> {
   for (const prefix of prefixes) for await (const _ of storage.list(prefix)) return true;
   return false;

@@ -99,7 +99,7 @@ export async function readAll(
   return joined(chunks);
 }
 
-/** An object as the store lists it; undefined where there is no such object. */
+/** Undefined where there is no such object. */
 export async function infoOf(storage: Storage, key: string): Promise<ObjectInfo | undefined> {
   for await (const info of storage.list(key)) if (info.key === key) return info;
   return undefined;

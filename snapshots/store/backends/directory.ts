@@ -32,7 +32,6 @@ export function directoryStorage(root: string): Storage {
   const failed = (operation: string, key: string, error: unknown) =>
     new StorageError(`${root}: cannot ${operation} ${key}: ${messageOf(error)}`, { cause: error });
 
-  /** An error names the store, the operation and the key. */
   const attempt = <T>(operation: string, key: string, work: () => Promise<T>): Promise<T> =>
     work().catch((error) => {
       throw failed(operation, key, error);

@@ -19,10 +19,7 @@ export interface DiskCacheOptions {
 
 /** The most bytes that wait to be written; what comes meanwhile is not kept. */
 const maxWaitingBytes = 64 * 2 ** 20;
-/**
- * A process looks at the folder after it wrote this share of the bound. A sweep leaves 3/4, so that eight processes
- * together stay within the bound.
- */
+/** A process sweeps after writing this share of the bound. With what a sweep leaves, eight processes stay within it. */
 const shareBeforeSweep = 1 / 32;
 /** A larger object is not kept. */
 const largestShare = 1 / 8;

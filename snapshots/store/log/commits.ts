@@ -146,7 +146,6 @@ export async function appendCommit(
 /** The longest wait before a commit is read back, in milliseconds. */
 const maxMoment = 10_000;
 
-/** Commits fetched at a time. One after the other, a remote store's latency would make a long log take minutes. */
 const fetchedAtOnce = 32;
 
 /**

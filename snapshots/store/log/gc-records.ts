@@ -11,10 +11,7 @@ export const deletingMinutes = 10;
 const recordMinutes = 60;
 export const recordKeys = 20_000;
 
-/**
- * Tells publishers which keys a collection is about to delete, in place of its previous record. Throws StorageError
- * where this machine's clock, by which the keys were chosen, is ahead.
- */
+/** Tells publishers which keys a collection is about to delete, in place of its previous record. */
 export async function announce(storage: Storage, id: string, keys: readonly string[]): Promise<void> {
   const record = layout.collecting(id);
   await storage.put(record, seal({ keys }));
@@ -88,7 +85,7 @@ async function threatsTo(
   return threats;
 }
 
-/** Throws COLLECTED_MEANWHILE for a damaged record, and for what is none, since nobody can tell what it names. */
+/** A damaged record, and an object that is none, stops the commit: nobody can tell which keys it stands for. */
 async function keysIn(storage: Storage, record: string): Promise<string[]> {
   try {
     const { collecting } = layout;
