@@ -173,7 +173,6 @@ function tablesOf(folder: SourceFolder, { now }: SourcesOptions): Pick<ListedSou
   return [marketsTable(latest), protocolScoresTable(latest)].map((table) => ({ folder, table }));
 }
 
-/** Throws SourceRefusal when the source has no files. */
 const listSource = async (source: Pick<ListedSource, "folder" | "table">): Promise<ListedSource> => ({
   ...source,
   ...(await listSourceFiles(source.folder, source.table.name)),
@@ -232,8 +231,7 @@ const unplannedRule = "is not as it was when the run was planned; plan another r
 
 /**
  * Finds the known ones among the files of markets. None counts as unchanged when `known` is undefined, because other
- * rules were in force, or when two files have the same rows, since their ids are then the same too. Throws UNREAD_FILES
- * when none may count as unchanged, but some were not fetched.
+ * rules were in force, or when two files have the same rows, since their ids are then the same too.
  */
 function findUnchanged(
   { files }: ListedSource,
@@ -258,7 +256,7 @@ function findUnchanged(
   );
 }
 
-/** Only the files in `read`. Throws SourceRefusal when their columns do not match. */
+/** Only the files in `read`. */
 async function groupSource(
   instance: DuckDBInstance,
   listed: ListedSource,

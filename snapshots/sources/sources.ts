@@ -112,7 +112,6 @@ export interface Sources {
   close(): Promise<void>;
 }
 
-/** The most places that are named for one rule. */
 export const placesPerRule = 20;
 
 /** A broken rule at one place of the sources. */
@@ -191,7 +190,6 @@ export class RefusalList {
     }
   }
 
-  /** Throws SourceRefusal when any refusal was added. */
   throwIfAny(): void {
     if (this.#byRule.size > 0) throw new SourceRefusal([...this.#byRule.values()].flat(), this.#totals);
   }

@@ -51,7 +51,6 @@ const ofTexts = `A text is valid UTF-8. It ${textRules.map(({ rule }) => rule).j
 const wholeRules = ({ rowRules, unique }: SourceTable) =>
   [...rowRules, unique].map(({ column, rule }) => `\`${column}\` ${rule}`);
 
-/** The contract of both sources, in Markdown. */
 export function contractMarkdown(): string {
   const parts = contracts.map(({ table, row }) =>
     [
@@ -95,7 +94,6 @@ function shapeRows(shape: Shape, path: string): string[] {
   return [row, ...(shape.of.kind === "struct" ? items.slice(1) : items)];
 }
 
-/** The contract of both sources as DuckDB's CREATE TABLE, with the rules as comments. */
 export function contractSql(): string {
   return contracts
     .map(({ table, row }) => {

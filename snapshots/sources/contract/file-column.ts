@@ -152,7 +152,7 @@ function checkedInside(check: Check, shape: FileShape, value: string, path: stri
   }
 }
 
-/** A condition that holds for values that keep the rules that count. With `anyNull`, all may be null. */
+/** Holds for values that keep the rules that count. With `anyNull`, every value may be null. */
 const soundness = (counts: (rule: Rule) => boolean, anyNull = false): Check => ({
   value({ nullable }, value, _path, inside) {
     if (!nullable && !anyNull) return conjunction([`${value} IS NOT NULL`, inside]);
@@ -214,7 +214,6 @@ export function bareJson(value: string): string {
   return `regexp_replace(${value}::VARCHAR, '"(?:[^"\\\\]|\\\\.)*"', '""', 'g')`;
 }
 
-/** Limits JSON to `levels` levels of nesting. */
 export function shallowJson(levels: number): Rule {
   const rule = `must not be nested more than ${maxDepth} deep`;
   return { rule, holds: (value) => shallow(value, levels), bounding: true };

@@ -167,7 +167,10 @@ export function hasControls(json: Buffer): boolean {
   );
 }
 
-/** Whether any such byte is followed by what `are` looks for. Two of these bytes never follow each other. */
+/**
+ * Whether any such byte is followed by what `are` looks for. The byte after it is skipped: it is no such byte, or the
+ * second half of an escaped backslash.
+ */
 function follows(json: Buffer, byte: number, are: (at: number) => boolean): boolean {
   for (let at = json.indexOf(byte); at >= 0; at = json.indexOf(byte, at + 2)) if (are(at + 1)) return true;
   return false;
@@ -186,14 +189,12 @@ export const noControls: Rule = { rule: controlsRule, holds: cleanText, inRecord
 
 export const textRules: readonly Rule[] = [shortText, noControls];
 
-/** Refuses NaN and infinite numbers. */
 export const finite: Rule = { rule: "must be a finite number", holds: (value) => `isfinite(${value})` };
 
 export function within({ min, max }: { min: number; max: number }): Rule {
   return { rule: `must be from ${min} to ${max}`, holds: between(min, max) };
 }
 
-/** SQL that is true for a number from `min` to `max`. */
 export function between(min: number, max: number): Rule["holds"] {
   return (value) => `${value} BETWEEN ${min} AND ${max}`;
 }

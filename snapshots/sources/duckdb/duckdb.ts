@@ -137,7 +137,6 @@ export function membersOf(type: DuckDBStructType): NamedType[] {
   return type.entryNames.map((name, index) => [name, type.entryTypes[index]!]);
 }
 
-/** How much memory and how many threads reading may use. */
 interface MemoryPlan {
   megabytes: number;
   threads: number;
@@ -146,7 +145,7 @@ interface MemoryPlan {
 
 type MemoryLimits = Pick<SessionOptions, "memoryMegabytes" | "threads">;
 
-/** Sets how much memory and how many threads reading these files may use. Returns sentences for the operator. */
+/** Returns sentences for the operator. */
 export function limitMemory(
   instance: DuckDBInstance,
   files: readonly SourceFile[],
@@ -201,7 +200,6 @@ export function fileList(files: readonly SourceFile[]): string {
   return textList(files.map(({ path }) => literalPath(path)));
 }
 
-/** Files with identical columns. */
 export interface AlikeFiles {
   files: readonly SourceFile[];
   /** SQL of the columns under their own names, where DuckDB has given them others. */
@@ -213,7 +211,6 @@ export function readParquet({ files, renamed }: AlikeFiles): string {
   return renamed ? `(SELECT ${renamed.join(", ")} FROM ${rows})` : rows;
 }
 
-/** SELECT of the same expressions from all groups of files. */
 export function selectFromAll(groups: readonly AlikeFiles[], expressions: string, where = "true"): string {
   return groups
     .map((group) => `SELECT ${expressions} FROM ${readParquet(group)} WHERE ${where}`)

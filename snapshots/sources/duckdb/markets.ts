@@ -225,7 +225,7 @@ function rowsOf(columns: readonly DuckDBVector[]): RenderedMarket[] | undefined 
 /** Markets in a batch. Small batches let their text become garbage soon. */
 const batchRows = 256;
 
-/** Keys that are sampled for cut points, about. */
+/** About how many keys are sampled for cut points. */
 const sampledKeys = 50_000;
 
 /**

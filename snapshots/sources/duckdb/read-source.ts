@@ -83,7 +83,6 @@ export async function readSource<T>(
   }
 }
 
-/** Throws SourceRefusal when the files are no longer those that were listed. */
 export function refuseChangedFiles({ folder, table, files }: ListedSource): Promise<void> {
   return refuseChanges(folder, table.name, files);
 }
@@ -157,10 +156,7 @@ export async function countRows(source: OpenSource): Promise<number> {
   return readSource(source, (connection) => scalar(connection, `SELECT sum(n) FROM (${counts})`));
 }
 
-/**
- * Throws SourceRefusal naming the rows that break a rule and what is wrong with them. Call it when a query has found
- * such a row.
- */
+/** Call it when a query has found a row that breaks a rule. */
 export async function refuseRows(source: OpenSource): Promise<never> {
   await refuseBrokenRows(source);
   // Reached only when a file changed between the two queries.

@@ -66,7 +66,7 @@ export async function runScript(path: string, options: ScriptOptions): Promise<S
   }
 }
 
-/** Without a byte order mark. Throws SourceRefusal when the file cannot be a script. */
+/** Without a byte order mark. */
 async function textOf(path: string): Promise<string> {
   const refuse = (rule: string) => new SourceRefusal([{ file: path, rule }]);
   const info = await ifPresent(stat(path));
@@ -203,7 +203,6 @@ async function refuseLongRows(
   refusals.throwIfAny();
 }
 
-/** Throws SourceRefusal when the script left no such table, or its columns do not match the contract. */
 async function checkedTable(
   connection: DuckDBConnection,
   script: string,

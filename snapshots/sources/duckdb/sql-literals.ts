@@ -3,7 +3,6 @@ export function quoted(text: string): string {
   return `'${text.replaceAll("'", "''")}'`;
 }
 
-/** An SQL list of string literals. */
 export function textList(texts: readonly string[]): string {
   return `[${texts.map(quoted).join(", ")}]`;
 }
@@ -16,7 +15,6 @@ export function literalPath(path: string): string {
   return path.includes("\\") ? path : path.replace(/[[?*]/g, "[$&]");
 }
 
-/** A quoted SQL identifier. */
 export function identifier(name: string): string {
   return `"${name.replaceAll('"', '""')}"`;
 }

@@ -33,7 +33,7 @@ const folderName = new RegExp(`^run-${ownerPattern}[0-9A-Za-z]{6}$`);
  * Downloads the Parquet sources below an address into a new directory for this run. Files that are in the cache, by key
  * and ETag, are not fetched again; files that are no longer listed are removed from it. The directory's files are hard
  * links, so runs that share a cache cannot take files from each other. Throws SourceRefusal when an object changes
- * meanwhile or its key cannot be a file name, StorageError when the store fails, and LOCAL_FOLDER when the cache does.
+ * meanwhile or its key cannot be a file name.
  */
 export async function mirrorSources(
   s3: S3Location,
@@ -197,7 +197,6 @@ async function unlessCode(code: string, work: Promise<void>): Promise<boolean> {
   }
 }
 
-/** An object of the sources in a listing. */
 interface RemoteFile {
   /** The key below the location. */
   name: string;
@@ -226,15 +225,11 @@ class BrokenTransfer extends Error {
   override readonly name = "BrokenTransfer";
 }
 
-/** For a file that is no longer the listed one. */
 function changedFile(name: string): SourceRefusal {
   return new SourceRefusal([{ file: name, rule: changedRule }]);
 }
 
-/**
- * Streams an object to a new file in constant memory, and syncs the file. Throws SourceRefusal when the object is no
- * longer the listed one, StorageError when the store fails, and the file system's own errors.
- */
+/** Streams an object to a new file in constant memory, and syncs the file. */
 async function download(
   client: S3Client,
   location: S3Location,

@@ -136,7 +136,6 @@ async function statOf(root: string, path: string) {
   }
 }
 
-/** The rule that a file breaks when its content is no longer the listed one. */
 export const changedRule = "changed while it was read";
 const addedRule = "appeared while the others were read";
 
@@ -285,7 +284,7 @@ function shown(names: readonly string[]): string {
 const concurrency = 4;
 const partBytes = 1024 * 1024;
 
-/** Each file has a content, or the error why not. */
+/** Each file has a content, or the error for which it has none. */
 export interface HashedFiles {
   contents: ReadonlyMap<SourceFile, ObjectRef>;
   failures: ReadonlyMap<SourceFile, unknown>;
@@ -324,7 +323,7 @@ export async function hashContents(
   return { contents, failures };
 }
 
-/** Throws only for a file whose columns were read. */
+/** Files whose columns cannot be read were refused before, so a file without a content is unexpected here. */
 export function contentOf(file: SourceFile, { contents, failures }: HashedFiles): ObjectRef {
   const content = contents.get(file);
   if (content) return content;
