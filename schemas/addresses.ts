@@ -70,7 +70,6 @@ interface ForeignProtocol {
   root: string;
   /** Addresses below the root belong to it as well. */
   below: boolean;
-  /** A problem in the form of the protocol. */
   problemOf: (problem: Problem) => object;
 }
 

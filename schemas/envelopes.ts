@@ -19,7 +19,7 @@ import {
 } from "./records.ts";
 import { bounds, type ForgeTier, feedVersions, forgeTiers } from "./versions.ts";
 
-/** Answer of GET /api/v1/scores (INTERFACE 4.1), rows by bri descending, then by slug. */
+/** Answer of GET /api/v1/scores (INTERFACE 4.1). */
 export const ScoreList = z.strictObject({
   count: Count,
   updatedAt: Timestamp.describe("Time of the newest score."),
@@ -52,7 +52,7 @@ export type ScoreBatch = z.infer<typeof ScoreBatch>;
 /** How many days of 24 hours a score history goes back from the protocol's newest point. Both ends are included. */
 export const historyDays = 7;
 
-/** Answer of GET /api/v1/scores/:slug/history (INTERFACE 4.4), points oldest first. */
+/** Answer of GET /api/v1/scores/:slug/history (INTERFACE 4.4). */
 export const ScoreHistory = z.strictObject({
   slug: ProtocolSlug,
   days: z.literal(historyDays),
@@ -63,11 +63,7 @@ export type ScoreHistory = z.infer<typeof ScoreHistory>;
 
 const span = bounds.score.max - bounds.score.min;
 
-/**
- * Answer of GET /api/v1/scores/:slug/dimensions (INTERFACE 4.4): every key once, in the order of INTERFACE 2.2.
- * `change7d` is the change of the score since the oldest point of the history. `percentile` is the share of the other
- * protocols with a lower score, in percent.
- */
+/** Answer of GET /api/v1/scores/:slug/dimensions (INTERFACE 4.4): every key once, in the order of INTERFACE 2.2. */
 export const ScoreDimensions = z.strictObject({
   slug: ProtocolSlug,
   updatedAt: Timestamp,
@@ -121,7 +117,6 @@ export const LabelFacet = z.strictObject({
 });
 export type LabelFacet = z.infer<typeof LabelFacet>;
 
-/** Markets by a score. */
 export const ScoreFacet = z.strictObject({
   width: Count,
   buckets: z
@@ -174,7 +169,6 @@ export const ProofLevel = z.strictObject({
   path: z.array(Digest).describe("Hashes that lead from the child to the head, from the bottom up."),
 });
 
-/** The part of every proof that is about the commit of the snapshot. */
 const proofOfCommit = {
   snapshotId: Digest,
   commit: z.int().min(1),
@@ -432,7 +426,6 @@ export const Ready = z.strictObject({
 });
 export type Ready = z.infer<typeof Ready>;
 
-/** The codes that the service answers with. */
 export const errorCodes = Object.keys(errors).filter(isPublic);
 
 /** Body of every error on every path, `application/problem+json` (RFC 9457, INTERFACE 7). */

@@ -1,6 +1,5 @@
 import type { Nearest } from "./records.ts";
 
-/** What a code of an error means. */
 export interface ErrorRow {
   title: string;
   /**
@@ -12,7 +11,7 @@ export interface ErrorRow {
   exit?: "unexpected" | "usage" | "refused" | "lost" | "unreachable" | "mismatch";
 }
 
-/** Every code of an error. This module imports no library, so that readers can load it, too. */
+/** This module imports no library, so that readers can load it, too. */
 export const errors = {
   BAD_REQUEST: { status: 400, title: "Not a well-formed HTTP request" },
   INVALID_PARAMETER: { status: 400, exit: "usage", title: "Invalid parameter" },
@@ -136,7 +135,6 @@ export class Fault<Code extends AnyErrorCode = AnyErrorCode> extends Error {
   }
 }
 
-/** Whether what was thrown is a Fault with one of these codes. */
 export function isFault<Code extends AnyErrorCode>(thrown: unknown, ...codes: Code[]): thrown is Fault<Code> {
   return thrown instanceof Fault && codes.some((code) => code === thrown.code);
 }

@@ -10,7 +10,6 @@ import { boundsIn, feedVersion, feedVersions } from "./versions.ts";
 interface Field<Name extends string> {
   field: Name;
   member: keyof Market;
-  /** Whether it was taken away. */
   retired: boolean;
 }
 
@@ -50,7 +49,6 @@ type FilterOf<Kind> = {
 type Choice = { kind: "text"; values: readonly string[] } | { kind: "boolean" } | { kind: "integer" };
 
 export type IntegerName = FilterOf<Choice> | MarketDimensionKey;
-/** The filters that are ranges. */
 export type RangeName = FilterOf<{ kind: "integer" }> | MarketDimensionKey;
 export type LabelName = Exclude<FilterOf<{ kind: "text" }>, IntegerName>;
 export type FilterField = LabelField<LabelName> | IntegerField<IntegerName>;
@@ -192,7 +190,6 @@ export const otherParameters = ["from", "to", "q"] as const;
 /** The names of all query parameters that select markets (INTERFACE 4.5), in the order of the documentation. */
 export const filterNames: readonly string[] = [...filterFields.flatMap(parameterNames), ...otherParameters];
 
-/** The fields of filters that were taken away. */
 export const retiredFields = [...everyField.values()].filter((row) => !filterFields.includes(row));
 
 /** The parameters that take several values, separated by commas. */

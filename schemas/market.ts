@@ -28,7 +28,6 @@ const marketDimensions = {
 } as const satisfies Record<string, Lifetime>;
 export type MarketDimensionKey = keyof typeof marketDimensions;
 
-/** The keys of every version. */
 export const everyDimensionKey = Object.keys(marketDimensions) as MarketDimensionKey[];
 export const dimensionKeysIn = (version: string) =>
   everyDimensionKey.filter((key) => isIn(version, marketDimensions[key]));
@@ -64,7 +63,7 @@ const dimensionIn = (version: string) =>
 interface Filter {
   /** The parameter. */
   name: string;
-  /** Whether it was taken away. Snapshots have a column for it until the next publish. */
+  /** Taken away. Snapshots have a column for it until the next publish. */
   retired?: true;
   /** Whether letter case is ignored, by Unicode simple case folding. */
   fold?: true;
@@ -112,7 +111,6 @@ export type Market = RecordOf<Table>;
 export const everyMember: Table = membersWith(feedVersion);
 export const marketMembers = Object.keys(everyMember) as (keyof Market)[];
 
-/** The market in a version of the feed. */
 export function marketIn(version: string): Table {
   const members = Object.entries<MarketMember>(membersWith(version));
   return Object.fromEntries(members.filter(([, member]) => isIn(version, member))) as Table;

@@ -64,7 +64,6 @@ export function recordOf<const M extends Members>(members: M): ObjectOf<M> {
   return schema as unknown as ObjectOf<M>;
 }
 
-/** The schema of published values of a shape. */
 function schemaOf<const S extends Shape>(shape: S): z.ZodType<TypeOf<S>> {
   const schema = plainSchema(shape);
   const meaning = meaningOf(shape);

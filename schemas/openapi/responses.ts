@@ -12,7 +12,6 @@ import { asOfParameter } from "../query.ts";
 // Real answers over a sample. test/schemas/openapi-examples.test.ts compares them, and updates them when run with -u.
 const folder = new URL("examples/", import.meta.url);
 
-/** The text of an example, where there is one. */
 function exampleText(name: string): string | undefined {
   const file = new URL(name, folder);
   return existsSync(file) ? readFileSync(file, "utf8") : undefined;

@@ -317,7 +317,6 @@ export const AgentMessage = z.object({
 });
 export type AgentMessage = z.infer<typeof AgentMessage>;
 
-/** The params that a method must have. */
 export const requiredParams: ReadonlyMap<string, readonly (keyof AgentMessage["params"])[]> = new Map([
   ["initialize", ["protocolVersion", "capabilities", "clientInfo"]],
   ["tools/call", ["name"]],

@@ -77,7 +77,6 @@ export const feedLimits = {
 /** Close code and reason of a connection whose key was revoked or has expired. */
 export const keyEnded = { code: 4401, title: errors.INVALID_API_KEY.title } as const;
 
-/** Schemas of the live feed's messages, as components of the document. */
 export const feedComponents = { FeedMessage, FeedCommand };
 
 /** What an operation of a WebSocket has in place of answers. */
