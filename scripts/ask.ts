@@ -87,7 +87,6 @@ function voucherOf({ by, checkpoint }: Vouched): string {
   return "nobody vouches for it: give --trusted-key, --trust-policy or --entry; it only agrees with itself";
 }
 
-/** `npm run ask` */
 export const askProgram: Program = {
   call: "npm run ask --",
   commands: [ask],

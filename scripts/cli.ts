@@ -20,7 +20,6 @@ export type ExitCode = (typeof exitCodes)[keyof typeof exitCodes];
 /** A fault of the command line. The command prints its usage, too. */
 export const usageError = (message: string) => new Fault("USAGE", message);
 
-/** Throws USAGE outside `min..max`. */
 export function integerOption(
   name: string,
   text: string | undefined,
@@ -37,7 +36,6 @@ export function counted(count: number, noun: string): string {
   return `${count} ${noun}${count === 1 ? "" : noun.endsWith("s") ? "es" : "s"}`;
 }
 
-/** Throws USAGE when the option is left out or empty. */
 export function requiredOption(name: string, value: string | undefined): string {
   if (value) return value;
   throw usageError(`--${name} is missing`);

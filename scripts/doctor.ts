@@ -277,7 +277,6 @@ const doctor = command({
   },
 });
 
-/** `npm run doctor` */
 export const doctorProgram: Program = { call: "npm run doctor --", commands: [doctor] };
 
 await runAsScript(doctorProgram, import.meta.filename);

@@ -119,7 +119,6 @@ const rotate = command({
   },
 });
 
-/** `npm run keys` */
 export const keysProgram: Program = {
   call: "npm run keys --",
   commands: [issue, list, revoke, rotate],

@@ -49,7 +49,6 @@ const sample = command({
   },
 });
 
-/** `npm run sample` */
 export const sampleProgram: Program = { call: "npm run sample --", commands: [sample] };
 
 await runAsScript(sampleProgram, import.meta.filename);

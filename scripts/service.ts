@@ -8,9 +8,6 @@ import { readAll } from "../snapshots/store/storage.ts";
 import { believedPolicy, verifierText } from "../snapshots/trust/notes/note-keys.ts";
 import { requiredOption, type Shell, usageError } from "./cli.ts";
 
-// Shared by the commands of partners, `sync` and `ask`, which ask a service.
-
-/** The options that name a service, a key for it, and whom to trust. */
 export const serviceOptions = {
   url: { type: "string", value: "BASE", required: true, does: "address of the service" },
   "key-file": { type: "string", value: "FILE", required: true, does: "holds an API key of the Aegis plan" },

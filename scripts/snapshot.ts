@@ -10,7 +10,6 @@ import {
 import { publishCommand } from "./snapshot/publish.ts";
 import { verifyCommand } from "./snapshot/verify.ts";
 
-/** `npm run snapshot` */
 export const snapshotProgram: Program = {
   call: "npm run snapshot --",
   commands: [

@@ -10,10 +10,7 @@ import { isStoreLocation } from "../snapshots/store/open-storage.ts";
 import { parseS3Location, type S3Location } from "../snapshots/store/storage.ts";
 import { counted, type Progress, type Shell, usageError } from "./cli.ts";
 
-/**
- * Parses --sources into the absolute path of a directory or script, or a place on S3. Throws USAGE when it is
- * neither.
- */
+/** Parses --sources into the absolute path of a directory or script, or a place on S3. */
 export function sourcesLocation(shell: Shell, location: string): string | S3Location {
   const remote = isStoreLocation(location) ? parseS3Location(location) : undefined;
   if (!isStoreLocation(location) || (remote && isScript(location)))

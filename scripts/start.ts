@@ -49,7 +49,6 @@ const start = command({
   },
 });
 
-/** `npm start` */
 export const startProgram: Program = {
   call: "npm start",
   commands: [start],

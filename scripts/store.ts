@@ -14,10 +14,8 @@ export const storeOption = {
   store: { type: "string", value: "STORE", required: true, does: "the store" },
 } as const;
 
-/** The options of every command of `snapshot` that opens a store. */
 export const common = { ...storeOption, ...jsonOption };
 
-/** Throws StorageError when there is no store. */
 export async function openStore(
   shell: Shell,
   location: string | undefined,
@@ -49,7 +47,6 @@ export function openStoreUnchecked(
 /** The default name of a key, and so the origin of the log. */
 export const defaultSigningName = "protocol-risk-score-service";
 
-/** The options that say whose commits are trusted. */
 export const trustOptions = {
   "trusted-key": {
     type: "string",
@@ -78,7 +75,6 @@ export const signOverOption = {
   ),
 };
 
-/** Throws USAGE when no key can have this name. */
 export function signingName(shell: Shell, given = shell.env.SIGNING_NAME): string | undefined {
   if (!given || isKeyName(given)) return given || undefined;
   throw usageError(
@@ -138,7 +134,6 @@ export const logBeginsOption = {
   },
 };
 
-/** The number of the commit with which the log begins. */
 export const logBegins = ({ "log-begins-at": given }: { "log-begins-at"?: string | undefined }) =>
   integerOption("log-begins-at", given, { min: 1, otherwise: 1 });
 

@@ -88,7 +88,6 @@ function tell(report: SyncReport, shell: Shell, json: boolean | undefined): void
   ]);
 }
 
-/** `npm run sync` */
 export const syncProgram: Program = {
   call: "npm run sync --",
   commands: [sync],

@@ -8,10 +8,7 @@ import { ownerMark, ownerPattern, removeLeftFolders } from "../snapshots/store/l
 const prefix = "prs-publish-";
 const folderName = new RegExp(`^${prefix}${ownerPattern}[0-9A-Za-z]{6}$`);
 
-/**
- * Runs `work` with a temporary folder, and removes the folder when the work ends or a signal stops the process. Throws
- * LOCAL_FOLDER when the folder cannot be made or the disk is full.
- */
+/** Runs `work` with a temporary folder, and removes it when the work ends or a signal stops the process. */
 export async function withTemporaryFolder<T>(work: (folder: string) => Promise<T>): Promise<T> {
   // Absolute, because a script of sources runs in another folder.
   let folder = resolve(tmpdir());

@@ -85,8 +85,8 @@ export class CopyFolder {
   }
 
   /**
-   * Opens or creates a folder, and removes what killed runs left in it. Throws COPY_FOLDER while another run holds it,
-   * or when it has files of these names that sync did not make.
+   * Opens or creates a folder, and removes what killed runs left in it. Refuses a folder that another run holds, or in
+   * which files have these names that sync did not make.
    */
   static async open(path: string, { wait = delay, say }: OpenOptions = {}): Promise<CopyFolder> {
     const copy = new CopyFolder(path);
@@ -131,10 +131,7 @@ export class CopyFolder {
     return join(this.#folder, "archive.ndjson");
   }
 
-  /**
-   * The state of the copy in place; undefined without a copy, or when the archive is not as long as its state says.
-   * Throws COPY_FOLDER when a program of another format made it.
-   */
+  /** The state of the copy in place; undefined without a copy, or when the archive is not as long as the state says. */
   async state(): Promise<CopyState | undefined> {
     const path = join(this.#folder, "state.json");
     const version = (await readJson(path, CopyVersion))?.formatVersion ?? formatVersion;

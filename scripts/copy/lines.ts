@@ -8,7 +8,7 @@ const piece = 2 ** 20;
 /** How many bytes are written at a time, and so how many a kill can cost. */
 const written = 2 ** 16;
 const lineEnd = 10;
-/** Of one unit of UTF-16. */
+/** Of one UTF-16 code unit. */
 const maxUtf8Bytes = 3;
 
 /**
@@ -197,7 +197,7 @@ export interface CopyTree {
   segments: CopySegment[];
 }
 
-/** Its lines are in the file from `start` to `end`. */
+/** Its lines are the bytes of the file from `start` to `end`, which is exclusive. */
 interface CopySegment extends Subtree {
   pages: Subtree[];
   start: number;

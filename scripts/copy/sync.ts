@@ -45,10 +45,8 @@ export interface SyncReport extends CopyState {
 }
 
 /**
- * Brings a copy in step with the archive, once. Throws ForkedLogError, which it also leaves in the folder as evidence.
- * The old copy stays in place with IntegrityError, when what came cannot be what was published, and with WRONG_INDEX,
- * when the published index does not follow from it. Throws ApiError when the service cannot be asked, or refuses the
- * key, and KEY_REFUSED when the key is of another plan.
+ * Brings a copy in step with the archive, once. When that fails, the old copy stays in place. The checkpoints of a
+ * forked log are kept in the folder as evidence.
  */
 export async function syncOnce(parts: SyncParts): Promise<SyncReport> {
   const report = await syncThrough(parts).catch(async (error: unknown) => {

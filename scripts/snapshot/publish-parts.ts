@@ -31,7 +31,6 @@ type Step =
   | { kind: "part"; part: number; run: string }
   | { kind: "join"; run: string };
 
-/** The step that the options ask for, if any. Throws USAGE where they do not go together. */
 function stepIn(
   { env }: Shell,
   { run, workers, plan, part, join }: ValuesOf<typeof inParts>,
@@ -65,7 +64,7 @@ function stepIn(
 
 type Location = ReturnType<typeof readPublishing>["location"];
 
-/** How a command publishes whose options ask for parts; nothing when they ask for none. */
+/** What a run in parts does in another way; nothing when the options ask for no parts. */
 export function partsWay(
   shell: Shell,
   values: ValuesOf<typeof inParts> & Readonly<Record<string, string | boolean | undefined>>,
@@ -196,7 +195,7 @@ const isExitCode = (code: unknown): code is ExitCode =>
 
 const pathOf = (file: string) => fileURLToPath(import.meta.resolve(file));
 
-/** The process of a part. Its output is that of `npm run snapshot`, with the part's number before each line. */
+/** Passes on the stderr of the part's process, with the part's number before each line, and drops its stdout. */
 function startPart(shell: Shell, args: readonly string[], part: number): ChildProcess {
   const node = ["--max-semi-space-size=16", "--import", import.meta.resolve("../installed.js")];
   const child = spawn(process.execPath, [...node, pathOf("../snapshot.ts"), ...args], {

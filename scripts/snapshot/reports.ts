@@ -4,7 +4,6 @@ import type { PublishReport } from "../../snapshots/publish/commit-snapshot.ts";
 import type { Witnessed } from "../../snapshots/publish/public/log.ts";
 import { counted } from "../cli.ts";
 
-/** A commit as reports tell it. */
 export const reportOf = ({ entry, ...record }: Commit) => ({ ...entry, ...record });
 
 /** How many faults or keys are listed one by one. The rest is only counted. */
