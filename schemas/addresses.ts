@@ -10,7 +10,7 @@ const all: readonly Endpoint[] = Object.values(endpoints);
 
 const variable = /\\?[:*](slug|id|hash|snapshotId|name|logFile|share|schema|table|changes)/g;
 
-/** The path of a row, and what an address has in place of the names in it. */
+/** The path of an endpoint's row, and the values that an address has for the names in it. */
 export interface Address {
   path: string;
   params: Readonly<Record<string, string>>;
@@ -53,7 +53,7 @@ const patterns = all
   .filter(({ path }) => path.search(variable) >= 0)
   .map(({ path }) => ({ path, pattern: new RegExp(`^${literal(path).replaceAll(variable, spelling)}$`) }));
 
-/** A path as an address of the endpoint table, which it must be byte for byte. */
+/** Matches a path with the endpoint table, byte for byte. Undefined where it is none of the service's addresses. */
 export function addressOf(text: string): Address | undefined {
   // Fixed paths come before patterns: `batch` is not a slug (INTERFACE 4.3).
   const address = fixed.get(text);
@@ -65,7 +65,7 @@ export function addressOf(text: string): Address | undefined {
   return undefined;
 }
 
-/** A protocol of others, which the service speaks at an address, or at all below it. */
+/** A foreign protocol, which the service speaks at an address, or at all below it. */
 interface ForeignProtocol {
   root: string;
   /** Addresses below the root belong to it as well. */

@@ -69,8 +69,8 @@ export interface Endpoint {
   heavy?: true;
   query: readonly string[];
   /**
-   * What answers it, where no answer of the service's own does: a `file` of the service, or a `protocol` with a
-   * middleware of its own, which lets pages of the service itself and of loopback read that.
+   * What answers it in place of a handler of the API: a `file` of the service, or a `protocol` with middleware of its
+   * own, which lets pages of the service itself and of loopback read the answer.
    */
   answeredBy?: "file" | "protocol";
   /** Pages of other sites may read the answer, as they may all of the API's. */

@@ -9,7 +9,7 @@ export interface Option extends ParseArgsOptionDescriptor {
   value?: string;
   required?: boolean;
   does: string;
-  /** Describes the default, where it is no fixed value. */
+  /** Describes the default, where it is not a fixed value. */
   otherwise?: string;
 }
 

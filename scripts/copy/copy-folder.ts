@@ -284,7 +284,7 @@ export class CopyFolder {
     );
   }
 
-  /** Tells a folder from its copies. */
+  /** Distinguishes a folder from copies of it. */
   async #identity(): Promise<string> {
     return String((await stat(this.#own)).ino);
   }

@@ -199,7 +199,7 @@ async function openSourceSession(
 
 /**
  * Files that other parts of a run read, by name. The part that reads a file hashes it, and the plan says what is in it.
- * If each part hashed all files, that would be a fortieth of the work of a run in twelve.
+ * If each part hashed all files, that would be a fortieth of the work of a run in twelve parts.
  */
 function filesOfOthers({ known, pinned }: SourcesOptions): Map<string, NamedContent> {
   const unread = new Set(known?.files.map(({ hash }) => hash));

@@ -13,7 +13,7 @@ export function inTime<T>(seconds: number, working: Promise<T>): Promise<T> {
       clearTimeout(timer);
     };
     void working.then(resolve, reject).then(end);
-    // Most work is over before the turn is, and a timer would take longer than it.
+    // Most work is done by the next tick, and a timer would cost more than the work.
     process.nextTick(() => {
       if (!over) timer = setTimeout(() => reject(late(seconds)), seconds * 1000);
     });

@@ -67,7 +67,7 @@ export async function* inOrder<Item, Result>(
 }
 
 /**
- * Waits until a long computation may do its next piece, of so many steps of 0.05 to 0.15 ms, so that other requests get
- * their turn.
+ * Waits until a long computation may do its next `steps`, of 0.05 to 0.15 ms each, so that other requests get their
+ * turn.
  */
 export type Turn = (steps?: number) => Promise<void>;

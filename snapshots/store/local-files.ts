@@ -7,7 +7,7 @@ import { hasCode, ifPresent } from "./errors.ts";
 import { sha256 } from "./layout.ts";
 
 // Files on this machine, outside of stores too: they are replaced as a whole, and temporary ones bear the mark of their
-// owner, so that those of killed processes can be told and removed.
+// owner, so that those of killed processes can be recognised and removed.
 
 /** Parses a JSON file; undefined when there is none, or when it has another shape, as after a power cut. */
 export async function readJson<T>(path: string, shape: z.ZodType<T>): Promise<T | undefined> {
@@ -35,8 +35,8 @@ export async function replaceFile(path: string, content: string): Promise<void> 
 export const ownerPattern = "(?:([0-9a-f]{8})-([0-9]+)(?:_([0-9]+))?-)?";
 
 /**
- * The prefix of a temporary name: the machine of its owner, the process id and, since ids are used again, when that
- * process started where the system tells it.
+ * The prefix of a temporary name: the machine of its owner, the process id and, since ids are reused, when the process
+ * started, where the system tells.
  */
 export function ownerMark(pid = process.pid): string {
   const started = processOf(pid)?.started;

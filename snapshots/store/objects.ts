@@ -126,8 +126,8 @@ export async function readParsed<Content>(
 }
 
 /**
- * A signed note about a record, or about a commit's entry in the public log. It stands behind the digest, which does
- * not cover it.
+ * A signed note about a record, or about a commit's entry in the public log. It follows the digest, which does not
+ * cover it.
  */
 export interface Signature {
   note?: string | undefined;
@@ -135,7 +135,7 @@ export interface Signature {
 
 /**
  * Adds `digest` at the end of the record's JSON: the SHA-256 of the JSON without it (snapshots/SPEC.md, "JSON"). `sign`
- * may add a signature behind it.
+ * may add a signature after it.
  */
 export function seal(record: object, sign: (digest: string) => Signature = () => ({})): Buffer {
   const digest = sha256(JSON.stringify(record));

@@ -40,7 +40,7 @@ const typeNames = {
   struct: "STRUCT",
 } as const;
 
-/** Leaves out the rules of all texts, which are told once. */
+/** Leaves out the rules of all texts, which are stated once. */
 function ownRules(shape: Shape): string {
   const own = rulesOf(shape, undefined).filter((one) => !textRules.includes(one));
   return own.map(({ rule }) => rule).join("; ");

@@ -290,7 +290,7 @@ const singleKeys: Rule = {
   shown: (value) => `to_json(${firstTwice(`map_keys(${value})`)})`,
 };
 
-/** SQL for the names of the members of an object, at any depth, that has one twice, or null. */
+/** SQL for the member names of an object, at any depth, that has a name twice; null where there is none. */
 const namesTwice = (value: string) =>
   `list_filter(list_transform(list_prepend(${value}::JSON, json_extract(${value}, '$..*')),
     lambda part: json_keys(part)), lambda names: len(list_distinct(names)) < len(names))[1]`;

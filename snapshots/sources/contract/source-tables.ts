@@ -226,7 +226,7 @@ function notReserved(texts: readonly string[]): Rule {
   };
 }
 
-/** Begins the rule that a time breaks by being too late. This machine's clock may be to blame for that. */
+/** How the rule against times in the future begins. This machine's clock may be at fault when one breaks it. */
 export const lateRule = "must not be later than";
 
 /** A time is from 2000 up to `latest`; without it, the rules only say what the limit will be. */

@@ -7,9 +7,7 @@ import { describeRow, placesPerRule, type Refusal, RefusalList, SourceRefusal } 
 import { readingFault, readParquet, scalar, selectFromAll, withConnection } from "./duckdb.ts";
 import { identifier } from "./sql-literals.ts";
 
-/**
- * By the beginning of a rule, SQL that is true for a value of another type that keeps a column from having its type.
- */
+/** By the beginning of a rule: SQL that is true for a value that gives a column another type than the contract's. */
 const culprits: readonly [rule: string, isCulprit: string][] = [
   // A cast to an integer would round.
   ["must be of type INTEGER", "coalesce(TRY_CAST(value AS DOUBLE) <> TRY_CAST(value AS HUGEINT), true)"],

@@ -249,7 +249,7 @@ function unreadable(script: string, table: string, error: unknown): SourceRefusa
   return new SourceRefusal([{ file: tableOfScript(script, table), rule: `cannot be read: ${said(error)}` }]);
 }
 
-/** The first paragraph of what DuckDB says. Of a script, lack of memory is its own fault: it can set another limit. */
+/** The first paragraph of DuckDB's message. A script that lacks memory is itself at fault: it can raise the limit. */
 function said(error: unknown): string {
   const message = isOutOfMemory(error)
     ? messageOf(error).replace(/\n\n.*/s, "; SET memory_limit = '4GB' in the script gives it more")

@@ -31,8 +31,8 @@ const touchedMilliseconds = 600_000;
 const leftMilliseconds = 3_600_000;
 
 /**
- * Puts a folder of this machine before a store, which keeps the objects that are named by their hash. Processes may
- * share it. Whatever happens to that folder, the store's own answer is given.
+ * Caches the objects of a store that are named by their hash in a folder of this machine. Processes may share the
+ * folder. Whatever happens to it, the store's own answer is given.
  *
  * An object that is read whole is hashed; one that does not fit its name is read from the store again. The least
  * recently used are deleted. Manifests always come from the store, since their absence tells that a snapshot was
@@ -89,7 +89,7 @@ class DiskCache {
     return undefined;
   }
 
-  /** Nobody has checked these bytes. Undefined where they are not kept. Never throws. */
+  /** The bytes are not verified. Undefined where they are not kept. Never throws. */
   async readPart(hash: string, range: ByteRange): Promise<Buffer | undefined> {
     return this.#unlessFailed(() => this.#readFile(hash, Number.POSITIVE_INFINITY, range));
   }
@@ -191,7 +191,7 @@ class DiskCache {
     return join(this.#options.directory, hash.slice(0, 2), hash);
   }
 
-  /** Undefined when the folder fails, which is told once. */
+  /** Undefined when the folder fails, which is reported once. */
   async #unlessFailed<T>(work: () => Promise<T>): Promise<T | undefined> {
     try {
       return await work();

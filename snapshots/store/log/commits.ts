@@ -45,7 +45,7 @@ async function lastFrom(storage: Storage, number: number): Promise<Commit | unde
   return next.value ? lastAfter(storage, next.value, number + mostSteps) : commit.value;
 }
 
-/** The last of the commits that follow `known`, or that itself. Goes no further than the number `highest`. */
+/** The last of the commits that follow `known`, or `known` itself. Goes no further than the number `highest`. */
 export async function lastAfter(
   storage: Storage,
   known: Commit,
@@ -86,11 +86,11 @@ export function gapsIn(numbers: readonly number[], begins = 1): [first: number, 
   });
 }
 
-/** Whether a rollback that the newest commit tells of withdrew a commit. */
+/** Whether the newest commit says that a rollback withdrew a commit. */
 export const isWithdrawn = (commit: number, newest: Pick<CommitEntry, "withdrawn"> | undefined): boolean =>
   newest?.withdrawn.some(([first, last]) => first <= commit && commit <= last) ?? false;
 
-/** Oldest first, also commits to which the log does not lead. */
+/** Oldest first, including commits to which the log does not lead. */
 export async function readLog(storage: Storage): Promise<Commit[]> {
   const numbers = await listCommits(storage);
   const commits: Commit[] = [];

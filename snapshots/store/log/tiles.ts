@@ -54,7 +54,7 @@ export function lastBundle(size: number): Tile {
   return { level: "entries", index, width: size - index * tileWidth };
 }
 
-/** Nobody has checked these entries. Undefined where the bundle is missing or damaged. */
+/** The entries are not verified. Undefined where the bundle is missing or damaged. */
 export async function readEntries(storage: Storage, tile: Tile): Promise<Buffer[] | undefined> {
   const read = () => storage.get(tileKey(tile), { maxBytes: maxBundleBytes });
   const bundle = await unless(CorruptObjectError, read);
