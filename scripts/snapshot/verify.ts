@@ -105,7 +105,7 @@ export const verifyCommand = command({
 /** Timers are not punctual: less than a week. */
 const wholeAfterDays = 6.5;
 
-/** A time that lies ahead, as by a clock that was wrong, is not recent. */
+/** A time that lies a week ahead, as by a clock that was wrong, is not recent either. */
 const isRecent = (time: string) => Math.abs(Date.now() - Date.parse(time)) < wholeAfterDays * 24 * 3_600_000;
 
 /** What a run without fault has read, and when one last read everything. */

@@ -184,8 +184,8 @@ export const privateTree = "private/";
 const allKinds: readonly Kind[] = Object.values(kinds);
 
 /**
- * Falls back to a kind whose prefix the key has, even if no object of that kind can have the key. Undefined for keys at
- * the top level and single public files.
+ * Falls back to a kind whose prefix the key has, even if no object of that kind can have the key. Undefined for keys
+ * below no kind's prefix: those at the top level, and most single public files.
  */
 export function kindOf(key: string): Kind | undefined {
   return allKinds.find((one) => one.has(key)) ?? allKinds.find(({ prefix }) => key.startsWith(prefix));
