@@ -137,7 +137,7 @@ export function directoryStorage(root: string): Storage {
     async *list(prefix) {
       const folder = prefix.slice(0, prefix.lastIndexOf("/") + 1);
       try {
-        for await (const info of walk(root, folder)) if (info.key.startsWith(prefix)) yield info;
+        yield* walk(root, folder, prefix);
       } catch (error) {
         throw failed("list", prefix, error);
       }
@@ -182,11 +182,14 @@ export async function readBytes(file: number, key: string, range: ByteRange): Pr
   return buffer;
 }
 
-async function* walk(root: string, folder: string): AsyncGenerator<ObjectInfo> {
+/** The objects below a folder whose keys begin with `prefix`, which leads into no other folder than those it names. */
+async function* walk(root: string, folder: string, prefix: string): AsyncGenerator<ObjectInfo> {
   const entries = await ifPresent(readdir(join(root, folder), { withFileTypes: true }));
   for (const entry of entries ?? []) {
-    const key = `${folder}${entry.name}`;
-    if (entry.isDirectory()) yield* walk(root, `${key}/`);
+    const key = `${folder}${entry.name}${entry.isDirectory() ? "/" : ""}`;
+    // A large store would take minutes to look through for one of its records.
+    if (!key.startsWith(prefix)) continue;
+    if (entry.isDirectory()) yield* walk(root, key, prefix);
     else if (!temporary.test(entry.name)) {
       const info = await ifPresent(stat(join(root, key)));
       if (info) yield { key, bytes: info.size, modified: info.mtime, tag: tagOf(info) };

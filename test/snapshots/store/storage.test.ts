@@ -283,6 +283,21 @@ describe("directory storage", () => {
     expect(String(await storage.get("link"))).toBe("x");
   });
 
+  test("looks into no folder in which nothing of that name can be", async () => {
+    const storage = await openStorage("large", directory);
+    for (const key of ["record.json", "pages/a", "pages-of-more/b"]) await storage.put(key, Buffer.from("x"));
+    // Whoever looks into the folder fails.
+    await symlink("loop", join(directory, "large", "pages", "loop"));
+    const listed = async (prefix: string) => {
+      const keys: string[] = [];
+      for await (const { key } of storage.list(prefix)) keys.push(key);
+      return keys;
+    };
+    expect(await listed("record.json")).toEqual(["record.json"]);
+    expect(await listed("pages-")).toEqual(["pages-of-more/b"]);
+    await expect(listed("pages")).rejects.toThrow("ELOOP");
+  });
+
   test("shows no file that is still being written", async () => {
     const storage = await openStorage("half", directory);
     await storage.put("whole.json", Buffer.from("x"));
