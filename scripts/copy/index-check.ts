@@ -90,6 +90,7 @@ export async function checkIndex(parts: IndexParts): Promise<CopyIndex> {
   }
   if (rootOf(tree, segments) !== parts.entry.indexRoot) {
     const told = await parts.published.segments(parts.entry.snapshotId).catch((error) => {
+      if (error instanceof ApiError) throw error;
       throw wrong(parts, `; which part of it is wrong cannot be told: ${messageOf(error)}`);
     });
     if (told.length !== segments.length)
@@ -265,15 +266,20 @@ export class PublishedIndex {
     return part;
   }
 
+  /** Rejects with ApiError without an answer: it may come the next time, so nothing is known to be wrong. */
   async #get(target: string, maxBytes: number): Promise<Buffer> {
-    const answer = await fetch(this.#base + target, {
-      headers: { "x-api-key": this.#key },
-      signal: AbortSignal.timeout(deadline),
-    });
-    const body = await readAll((answer.body ?? []) as AsyncIterable<Uint8Array>, maxBytes, () => {
-      throw new Error(`more than ${maxBytes} bytes came`);
-    });
-    if (!answer.ok) throw new Error(`it answered with status ${answer.status}`);
-    return body;
+    try {
+      const answer = await fetch(this.#base + target, {
+        headers: { "x-api-key": this.#key },
+        signal: AbortSignal.timeout(deadline),
+      });
+      const body = await readAll((answer.body ?? []) as AsyncIterable<Uint8Array>, maxBytes, () => {
+        throw new Error(`more than ${maxBytes} bytes came`);
+      });
+      if (answer.ok) return body;
+      throw new Error(`it answered with status ${answer.status}`);
+    } catch (error) {
+      throw new ApiError("UNREACHABLE", messageOf(error), { title: "The index cannot be fetched" });
+    }
   }
 }

@@ -11,6 +11,7 @@ import { referTo } from "../../snapshots/store/objects.ts";
 import { verifierText } from "../../snapshots/trust/notes/note-keys.ts";
 import { decodeWords } from "../helpers/archive/index-rows.ts";
 import { segmentEnds } from "../helpers/archive/odd-markets.ts";
+import { startAlteringLink } from "../helpers/http/altering-link.ts";
 import { startTestProxy, type TestProxy } from "../helpers/http/proxy.ts";
 import { until } from "../helpers/http/proxy-client.ts";
 import { runCommand } from "../helpers/publish/commands.ts";
@@ -86,6 +87,10 @@ function newestCommit(): Commit {
 
 /** Lets the proxy have what the store has now, and runs sync. */
 async function sync(...more: string[]) {
+  return syncFrom(`http://127.0.0.1:${proxy.port}`, ...more);
+}
+
+async function syncFrom(url: string, ...more: string[]) {
   const late = (name: string) => Number(/^(commits|checked)/.test(name));
   for (const [name, bytes] of [...objects].sort(([a], [b]) => late(a) - late(b)))
     await proxy.storage.put(name, bytes);
@@ -94,7 +99,6 @@ async function sync(...more: string[]) {
     const { status, text } = await proxy.get("/api/v1/status");
     return status === 200 && JSON.parse(text).commit === commit;
   });
-  const url = `http://127.0.0.1:${proxy.port}`;
   const given = ["--url", url, "--key-file", "key", "--trusted-key", "key.pub", "--to", copy, ...more];
   return runCommand("sync", given, { from: folder });
 }
@@ -175,6 +179,18 @@ describe("Words that another version of Unicode made", () => {
     }
     const { code, stdout } = await sync("--json");
     expect([code, JSON.parse(stdout).unchecked]).toEqual([0, [expect.stringContaining(told)]]);
+  });
+
+  test("cannot be judged, and nothing is wrong, while the service does not give what they are compared with", async () => {
+    await publishLie(() => replaceWords((words) => words));
+    const link = await startAlteringLink(proxy.port);
+    for (const part of [/index\?/, /index\/[0-9a-f]{64}$/]) {
+      link.alter = (target, answer) => (part.test(target) ? { ...answer, status: 503 } : undefined);
+      const { code, stderr } = await syncFrom(link.url);
+      const said = `${link.url}: The index cannot be fetched: it answered with status 503`;
+      expect([code, stderr]).toEqual([5, expect.stringContaining(said)]);
+    }
+    await link.stop();
   });
 
   test.each([
