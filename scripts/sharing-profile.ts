@@ -1,4 +1,4 @@
-import { open } from "node:fs/promises";
+import { open, rm } from "node:fs/promises";
 import type { KeyPlan } from "../schemas/plans.ts";
 import { sharingRoot } from "../schemas/rooms/sharing.ts";
 import { apiPlaceAt } from "../snapshots/publish/public/site.ts";
@@ -22,13 +22,19 @@ export function profileTo(shell: Shell, path: string | undefined, plan: KeyPlan)
       const handle = await open(file, "wx", 0o600).catch((error: unknown) => {
         throw usageError(`--profile: ${messageOf(error)}`);
       });
+      let isWritten = false;
       return {
         async write(bearerToken: string, expirationTime: string | undefined): Promise<void> {
           const profile = { shareCredentialsVersion: 1, endpoint, bearerToken, expirationTime };
           await handle.writeFile(`${JSON.stringify(profile, null, 2)}\n`);
+          isWritten = true;
           shell.say(`${file} holds the key; hand it over as you would the key`);
         },
-        [Symbol.asyncDispose]: () => handle.close(),
+        async [Symbol.asyncDispose]() {
+          await handle.close();
+          // An empty file would be in the way of the next try.
+          if (!isWritten) await rm(file);
+        },
       };
     },
   };

@@ -39,7 +39,7 @@ const start = command({
   options: {},
   async run(_values, _operand, shell) {
     // Checked first, because making the sample takes a while and would be in vain if the port is taken.
-    const config = readConfig({ SNAPSHOT_STORE: store, LOG_LEVEL: "warn", ...shell.env });
+    const config = readConfig({ LOG_LEVEL: "warn", ...shell.env, SNAPSHOT_STORE: store });
     await checkAddress(config);
     await mkdir(local, { recursive: true });
     const storage = directoryStorage(store);

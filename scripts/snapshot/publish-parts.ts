@@ -37,6 +37,8 @@ function stepIn(
 ): Step | undefined {
   // Schedulers put a number that counts from 0 into such a variable, and images without a shell cannot add to it.
   const index = part !== undefined && /^[A-Z_]+$/.test(part) ? env[part] : undefined;
+  if (index !== undefined && !/^\d+$/.test(index))
+    throw usageError(`${part} must be the number of a part, counted from 0; it is "${index}"`);
   const steps = { workers, plan, part: index === undefined ? part : String(Number(index) + 1), join };
   const asked = Object.entries(steps).flatMap(([name, value]) => (value === undefined ? [] : [name]));
   if (asked.length > 1) throw usageError(`--${asked[0]} and --${asked[1]} do not go together`);
@@ -185,6 +187,8 @@ export async function makeParts(shell: Shell, args: readonly string[], count: nu
   try {
     await Promise.all(Array.from({ length: count }, (_, index) => makePart(index + 1)));
   } finally {
+    // A process that could not be started leaves others running.
+    endAll();
     forget();
   }
   return failed ?? exitCodes.done;

@@ -1,4 +1,4 @@
-import { type FileHandle, open } from "node:fs/promises";
+import { open, writeFile } from "node:fs/promises";
 import { contactAt, contactRule } from "../../schemas/names.ts";
 import { maxNoteBytes } from "../../snapshots/format/note.ts";
 import type { PublishReport } from "../../snapshots/publish/commit-snapshot.ts";
@@ -95,9 +95,10 @@ export const publishCommand = command({
     const signing = await readSigning(shell, values);
     if (!signing.key && shell.env.WITNESS_POLICY)
       throw usageError("WITNESS_POLICY goes with SIGNING_KEY: witnesses cosign what a publisher has signed");
-    // Opened before anything is published, so that a path that cannot be written to fails now.
-    await using statement =
-      values.statement && way.publish && !dryRun ? await open(shell.path(values.statement), "w") : undefined;
+    const statement = values.statement && way.publish && !dryRun ? shell.path(values.statement) : undefined;
+    // A path that cannot be written to fails before anything is published. The statement of an earlier run stays until
+    // there is a new one.
+    if (statement) await (await open(statement, "a")).close();
     const storage = await openOrMakeStore(shell, values, way);
     const publishWith = publishFrom(shell, choices, storage, { ...told, signing, dryRun });
     const code = (await way.before?.(publishWith)) ?? exitCodes.done;
@@ -138,7 +139,7 @@ async function openOrMakeStore(
 }
 
 async function writeStatement(
-  file: FileHandle,
+  path: string,
   files: readonly NamedContent[],
   storage: Storage,
   { commit, snapshotId }: PublishReport,
@@ -148,7 +149,7 @@ async function writeStatement(
     .toSorted((a, b) => (a.name < b.name ? -1 : 1))
     .map(({ name, bytes, hash }) => ({ name, bytes, sha256: hash }));
   const said = { sources, snapshotId, commit, checkpoint: checkpoint?.toString() ?? null };
-  await file.writeFile(`${JSON.stringify(said, null, 2)}\n`);
+  await writeFile(path, `${JSON.stringify(said, null, 2)}\n`);
 }
 
 const rules = {

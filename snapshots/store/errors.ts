@@ -125,7 +125,7 @@ export function localFailure(error: unknown, folder: string, wayOut: string): un
 }
 
 function isOf(folder: string, error: Error & { path?: unknown }): boolean {
-  if (typeof error.path === "string") return error.path.startsWith(folder);
+  if (typeof error.path === "string") return `${error.path}/`.startsWith(`${folder}/`);
   // Errors about an open file carry no path.
   return hasCode(error, "ENOSPC", "EDQUOT", "EFBIG", "EIO") || cannotSpill.test(error.message);
 }

@@ -83,7 +83,8 @@ export async function removeLeftFolders(folder: string, name: RegExp): Promise<n
   for (const entry of await entriesOf(folder)) {
     const path = join(folder, entry.name);
     if (!entry.isDirectory() || !(await isLeft(path, name.exec(entry.name)))) continue;
-    if ((await lstat(path)).uid !== process.getuid?.()) continue;
+    // Another process may have removed it meanwhile.
+    if ((await ifPresent(lstat(path)))?.uid !== process.getuid?.()) continue;
     await rm(path, { recursive: true, force: true });
     removed += 1;
   }

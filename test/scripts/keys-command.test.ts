@@ -39,6 +39,10 @@ describe("npm run keys", () => {
       const line = `issue --plan ${plan} --owner acme --expires 2030-01-01 --profile acme.share --store store --create`;
       return runCommand("keys", line.split(" "), { from: directory, env: more });
     };
+    // A store that takes no key leaves nothing in the way of the next try.
+    await writeFile(join(directory, "file"), "");
+    const nowhere = "issue --plan aegis --owner acme --profile acme.share --store file --create".split(" ");
+    expect((await runCommand("keys", nowhere, { from: directory, env })).code).toBe(5);
     const { stdout, stderr, code } = await issue("aegis");
     expect([code, stderr.includes(stdout.trim())]).toEqual([0, false]);
     const path = join(directory, "acme.share");

@@ -137,6 +137,10 @@ describe("npm run snapshot -- publish", () => {
     expect([again.code, JSON.parse(again.stdout).outcome]).toEqual([0, "unchanged"]);
     const said = JSON.parse(await readFile(join(folder, "statement.json"), "utf8"));
     expect(said).toMatchObject({ snapshotId, commit: 1, sources: [{}, {}] });
+    // A run that is refused says nothing in its place.
+    const refused = await run("publish --sources nothing --store stated --statement statement.json");
+    expect(refused.code).not.toBe(0);
+    expect(JSON.parse(await readFile(join(folder, "statement.json"), "utf8"))).toEqual(said);
   });
 
   test("--export exports the snapshot and what its commit changed, once", async () => {

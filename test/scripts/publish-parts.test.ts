@@ -51,6 +51,13 @@ describe("publish in parts", () => {
     expect(early.stderr).toContain("missing runs/first/part-1.json, runs/first/part-2.json;");
     expect(early.stderr).toContain("\n  publish … --part 1 --run first\n  publish … --part 2 --run first\n");
     expect((await run(`${publish} --part 2 --run first`)).code).toBe(0);
+    for (const index of ["", "0x1"]) {
+      const wrong = await run(`${publish} --part JOB_COMPLETION_INDEX --run first`, {
+        JOB_COMPLETION_INDEX: index,
+      });
+      const words = `JOB_COMPLETION_INDEX must be the number of a part, counted from 0; it is "${index}"`;
+      expect([wrong.code, wrong.stderr]).toEqual([2, expect.stringContaining(words)]);
+    }
     const first = await run(`${publish} --part JOB_COMPLETION_INDEX --run first`, {
       JOB_COMPLETION_INDEX: "0",
     });

@@ -37,7 +37,8 @@ afterAll(() => {
 async function start(port: string, about = "/api/v1/status") {
   const child = spawn(process.execPath, [...nodeOptions, "scripts/start.ts"], {
     cwd: project,
-    env: { PATH: process.env.PATH, PORT: port },
+    // Whatever store is set is not the sample's.
+    env: { PATH: process.env.PATH, PORT: port, SNAPSHOT_STORE: "/nowhere" },
     detached: true,
   });
   children.push(child);
