@@ -1,4 +1,4 @@
-// These functions need no Node: the index is read elsewhere too.
+// These functions need no Node, since browsers read the index too.
 
 const encoder = new TextEncoder();
 const decoder = /* @__PURE__ */ new TextDecoder("utf-8", { ignoreBOM: true });
@@ -28,7 +28,7 @@ export const hashFrom = (hex: unknown): Uint8Array | undefined =>
     ? Uint8Array.from(hex.match(/../g)!, (digits) => Number.parseInt(digits, 16))
     : undefined;
 
-/** One character for each byte, which no TextDecoder gives. */
+/** One character for each byte. No TextDecoder does that: what it calls latin1 is windows-1252. */
 export const toOctets = (bytes: ArrayLike<number>): string =>
   Array.from(bytes, (byte) => String.fromCharCode(byte)).join("");
 
@@ -46,10 +46,7 @@ export function fromBase64(text: string): Uint8Array<ArrayBuffer> | undefined {
   return btoa(octets) === text ? fromOctets(octets) : undefined;
 }
 
-/**
- * Compares the first `length` bytes of `a` with `b`: below 0 if they come first, 0 if equal. A prefix comes before what
- * it begins.
- */
+/** Compares the first `length` bytes of `a` with `b`: below 0 if they come first, 0 if equal. A prefix comes first. */
 export function compareBytes(a: Uint8Array, length: number, b: Uint8Array): number {
   const both = Math.min(length, b.length);
   for (let index = 0; index < both; index += 1) if (a[index] !== b[index]) return a[index]! - b[index]!;
@@ -84,10 +81,7 @@ export class Cutter {
   #page = 0;
   #segment = 0;
 
-  /**
-   * Takes the CRC-32 of the next market's id, oldest first. Returns what ends after it; the end of a segment ends a
-   * page too.
-   */
+  /** Takes the CRC-32 of each market's id, oldest first. Returns what ends after it: a segment ends its page too. */
   next(hash: number): "none" | "page" | "segment" {
     this.#page += 1;
     const wanted = this.#page >= cuts.pageMin && hash % cuts.pageModulus === 0;

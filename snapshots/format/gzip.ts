@@ -52,7 +52,7 @@ export function combineCrc(crcA: number, crcB: number, lengthB: number): number 
 
 const [deflateAsync, inflateAsync] = [promisify(deflateRaw), promisify(inflateRaw)];
 
-/** Every gzip member that this project writes begins so: no name, no time, unknown operating system. */
+/** No name, no time, unknown operating system (RFC 1952, 2.3). */
 export const gzipHeader = Buffer.from([0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 0xff]);
 
 /** A header with a table of ours, in an extra field (RFC 1952, 2.3.1.1), which other programs skip. */
@@ -111,10 +111,7 @@ export const inflateOptions = (rawBytes: number, chunkBytes = rawBytes) => ({
   chunkSize: chunkBytes + minChunkBytes,
 });
 
-/**
- * Inflates pieces at once, on Node's thread pool. Pieces that are not what they say may give other bytes, also more or
- * fewer.
- */
+/** As one stream, on Node's thread pool. Pieces that are not what they say may give other bytes, more or fewer. */
 export async function inflatePieces(pieces: readonly DeflatePiece[]): Promise<Buffer> {
   const rawBytes = pieces.reduce((sum, piece) => sum + piece.rawBytes, 0);
   const together = Buffer.concat(pieces.map(({ bytes }) => bytes));
@@ -137,7 +134,7 @@ export function release(...buffers: readonly Buffer[]): void {
   }
 }
 
-/** Wraps raw bytes in one stored (uncompressed) block. Throws RangeError beyond 65,535 bytes. */
+/** Wraps at most 65,535 raw bytes in one stored (uncompressed) block. */
 export function storedPiece(raw: Buffer, final = false): DeflatePiece {
   if (raw.length > maxStoredBytes)
     throw new RangeError(`a stored block holds ${maxStoredBytes} bytes, not ${raw.length}`);
@@ -174,7 +171,7 @@ export function joinGzip(pieces: readonly DeflatePiece[], header: Buffer = gzipH
 
 /**
  * One gzip member of the raw bytes `head`, the spliced pieces, and the raw bytes `tail`, as parts that are not copied
- * together. Throws RangeError when `head` or `tail` is longer than 65,535 bytes.
+ * together. `head` and `tail` have at most 65,535 bytes.
  */
 export function gzipAround(head: Buffer, between: Spliced, tail: Buffer): Buffer[] {
   const { parts, rawBytes, crc } = splice([storedPiece(head), between, storedPiece(tail, true)]);

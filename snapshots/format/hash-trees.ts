@@ -3,7 +3,7 @@ import { hashFrom } from "./bytes.ts";
 // Trees of hashes as in RFC 6962 and in snapshots/SPEC.md, "Roots". Node hashes at once and Web Crypto returns
 // promises, so nothing here awaits: the result of a hash function is passed to the next one as it is.
 
-/** SHA-256 over the parts in order, some of which may be hashes that are not there yet. */
+/** SHA-256 over the parts in order. A part may be the promise of a hash. */
 type HashOver<H> = (...parts: readonly (Uint8Array | H)[]) => H;
 
 // Inputs are joined in one buffer: a new one for each of millions would keep the garbage collector busy.

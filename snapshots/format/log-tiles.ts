@@ -131,7 +131,6 @@ export function besideFirst(end: number, size: number, known: boolean, start: nu
 
 type BothHeads<H> = [before: H, after: H];
 
-/** Computes heads and proofs from tiles, with a given hash function. */
 export function tileProofsOf<H>(
   { nodeHash, treeHead }: Pick<Trees<H>, "nodeHash" | "treeHead">,
   asHash: (stored: Uint8Array) => H,

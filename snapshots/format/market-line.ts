@@ -98,7 +98,7 @@ export interface MarketLine extends MarketKey {
   line: Buffer;
 }
 
-/** What an index is made of, of one market. */
+/** What the index of a segment is made from, for one market. */
 export interface Outline extends MarketKey {
   question: string;
   values: FilterValues;

@@ -158,7 +158,6 @@ export function signedIn(key: Signer, text: string, signature: Uint8Array<ArrayB
   return message && { message, signature: signature.subarray(timeBytes) };
 }
 
-/** Who is known as a witness of logs. */
 export interface Witness {
   /** What the policy calls it; the key has a name of its own. */
   name: string;
@@ -194,7 +193,7 @@ export function isQuorum({ quorum }: Policy, cosigners: ReadonlySet<VerifierKey>
   return quorum === undefined || counts(quorum);
 }
 
-/** So many logs, witnesses and groups each, as the specification recommends; notes have room for so many signatures. */
+/** The most logs, witnesses and groups each, as the specification recommends. Notes have room for their signatures. */
 const most = 32;
 
 /** How logs and witnesses sign where they do not with ML-DSA-44. */

@@ -80,10 +80,7 @@ export function pageText(lines: readonly Buffer[]): Buffer {
 /** Gives the run with the lines from `start` to `end` (exclusive) where it is compressed already. */
 type KnownRun = (start: number, end: number) => Promise<DeflatePiece | undefined>;
 
-/**
- * Compresses lines in runs, on Node's thread pool, but for those that `knownRun` has. `headerOf` gives a header other
- * than gzipHeader.
- */
+/** Compresses lines in runs, except those that `knownRun` has. `headerOf` gives another header than gzipHeader. */
 export async function compressLines(
   lines: readonly Buffer[],
   frame: Frame,
@@ -142,7 +139,7 @@ export const readRunTable = (table: Buffer): Run[] =>
     return { compressedBytes: compressedBytes!, rawBytes: rawBytes!, crc: crc! };
   });
 
-/** Whether every run of a page with these lines has 16 of them, but for the last, as its bytes tell. */
+/** Whether every run but the last holds 16 of these lines, and the last the rest, judged by their bytes. */
 export function areWholeRuns(runs: readonly Run[], lines: readonly Buffer[]): boolean {
   const bytesOf = (some: readonly Buffer[]) =>
     some.reduce((sum, line) => sum + line.length, (some.length - 1) * separator.length);
@@ -202,14 +199,14 @@ export function readRun(key: string, stored: Buffer, runs: readonly Run[], index
   return splitLines(inflatePiece(key, index, runsPiece(stored, runs, index)));
 }
 
-/** Follows a run in a stream, and nobody who made the run knew it. */
+/** Put behind a run before it is inflated. It is random, so that no run can contain it on purpose. */
 const mark = randomBytes(16);
 const markPiece = storedPiece(mark);
 
 /**
- * The lines of a page, newest first. Where every run gives what its table says and then what follows it, and the page
- * is these runs in their frame, any program can unpack runs and page, though nothing was inflated twice. Otherwise
- * undefined.
+ * The lines of a page, newest first. Undefined unless the page is its runs in their frame, and every run gives what its
+ * table says and then what follows it. Any program can then unpack both the runs and the page, and each run is inflated
+ * only once to know that.
  */
 export function readWholePage(stored: Buffer, runs: readonly Run[]): Buffer[] | undefined {
   const pieces = runs.map((_, run) => runsPiece(stored, runs, run));
@@ -246,10 +243,7 @@ export interface StoredRun {
   piece: DeflatePiece;
 }
 
-/**
- * Inflates runs at once, on Node's thread pool. CRCs are not checked, so the hashes of the runs or of their pages must
- * have been.
- */
+/** Works on Node's thread pool. CRCs are not checked, so the hashes of the runs or of their pages must have been. */
 export async function inflateRuns(runs: readonly StoredRun[]): Promise<Buffer> {
   const pieces = runs.map(({ piece }) => piece);
   const raw = await inflatePieces(pieces).catch(() => undefined);

@@ -10,7 +10,7 @@ import {
   tileWidth,
 } from "./log-tiles.ts";
 
-// All hashing in Node goes through here.
+// The trees of hash-trees.ts, with the SHA-256 of Node.
 
 /** 32 bytes. */
 export type Digest = Buffer;
@@ -34,10 +34,7 @@ export function auditPath(hashes: readonly Digest[], index: number): Digest[] {
   return pathInLevels(treeLevels(hashes), index, hashes.length);
 }
 
-/**
- * All hashes of the tree one after the other, level by level from the leaves up. A hash without a neighbour rises as it
- * is.
- */
+/** All hashes of the tree, level by level from the leaves up. A hash without a neighbour rises as it is. */
 export function treeLevels(hashes: readonly Digest[]): Buffer {
   const all = [...hashes];
   for (let level = hashes; level.length > 1; ) {
@@ -82,7 +79,7 @@ const hashOf = ({ root }: Subtree): Digest => digestFrom(root);
 
 // RFC 6962's tree over the leaf hashes of a log's entries.
 
-/** Grows leaf by leaf. Keeps only the heads of its full subtrees, one for each bit of its size. */
+/** Grows leaf by leaf. Keeps only the heads of its full subtrees, one for each 1 among the bits of its size. */
 export class GrowingTree {
   /** From the smallest subtree, which has the newest leaves, to the largest. */
   #heads: Buffer[] = [];
@@ -137,7 +134,7 @@ export function tileEncoder(
   };
 }
 
-/** Each entry after its length, a big-endian uint16. Throws RangeError when an entry has more than 65,535 bytes. */
+/** Each entry after its length, a big-endian uint16. */
 export function encodeEntries(entries: readonly Buffer[]): Buffer {
   return Buffer.concat(
     entries.flatMap((entry) => {
