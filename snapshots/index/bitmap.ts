@@ -35,7 +35,6 @@ export function setBit(bitmap: Bitmap, bit: number): void {
   bitmap[bit >>> 5]! |= 1 << (bit & 31);
 }
 
-/** Clears the bits at `ordinals`. */
 export function clearBits(bitmap: Bitmap, ordinals: Uint16Array): void {
   for (let index = 0; index < ordinals.length; index += 1) {
     const ordinal = ordinals[index]!;

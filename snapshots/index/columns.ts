@@ -104,7 +104,7 @@ export function epochsIn(header: JsonValue, markets: number): TimeColumn["epochs
   return epochs;
 }
 
-/** `key` is the object's, for errors. Throws CorruptObjectError when the times do not ascend. */
+/** `key` is the object's, for errors. */
 export function timesFrom(key: string, stored: Stored): TimeColumn {
   const { low, epochs } = stored;
   for (const [index, [first]] of epochs.entries()) {
@@ -155,7 +155,6 @@ export interface LoadedLabelColumn extends Omit<LabelColumn, "frequent" | "rare"
   rare: RareMarkets;
 }
 
-/** The markets with rare labels. */
 interface RareMarkets {
   bits: Bitmap;
   /** How many of them come before each word of `bits`. */

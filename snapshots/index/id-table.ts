@@ -88,12 +88,9 @@ export function* mayShare(stored: Buffer, ascending: Float64Array): Generator<nu
 const bitsPerId = 16;
 const probes = 8;
 
-/** Bytes of the filter over this many ids. */
 export const filterBytes = (ids: number): number => Math.ceil(ids / 2) * 4;
 
-/**
- * A Bloom filter over the ids of a segment. It holds every id of the segment, and takes one in 1,700 others for one.
- */
+/** A Bloom filter over the ids of a segment. One in 1,700 other ids passes it too. */
 export class IdFilter {
   readonly #words: Bitmap;
   readonly #bits: number;

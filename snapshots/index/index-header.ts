@@ -46,9 +46,7 @@ export const columnsOf = (rows: readonly IndexRow[]): IndexColumns => ({
   values: (name) => rows.map(({ values }) => values[name]),
 });
 
-/**
- * Pages and markets come in order from the oldest. Throws RangeError when a value is outside the range of its field.
- */
+/** Pages and markets come oldest first. Throws RangeError when a value is outside the range of its field. */
 export function buildIndex(
   pages: readonly Subtree[],
   index: IndexColumns,
@@ -132,11 +130,11 @@ export interface HeaderCheck {
   unchecked: "version" | "columns" | undefined;
 }
 
-/** The fields that a market has no such value of. */
+/** The fields of which a market has a value that they cannot hold. */
 export const fieldsBeyond = (fields: readonly FilterField[], rows: readonly IndexRow[]): FilterField[] =>
   fields.filter((row) => rows.some(({ values }) => !holds(row, values[row.field])));
 
-/** What makes the index of a segment. */
+/** What the index of a segment is made from. */
 interface Made {
   pages: readonly Subtree[];
   rows: readonly IndexRow[];

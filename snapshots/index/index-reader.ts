@@ -56,7 +56,7 @@ export interface IndexHeader {
 
 /**
  * Sections must have the sizes that the markets and columns allow, so that nobody fetches more than that. Throws
- * CorruptObjectError, and FormatError when the header is of another version.
+ * FormatError when the header is of another version.
  */
 export function parseIndexHeader(key: string, bytes: Uint8Array): IndexHeader {
   if (bytes.length > maxHeaderBytes)
@@ -183,7 +183,7 @@ function fieldOf(column: ColumnHeader): FilterField | undefined {
 export const fieldsIn = (columns: readonly ColumnHeader[]): FilterField[] =>
   columns.flatMap((column) => fieldOf(column) ?? []);
 
-/** Whether a field has this value. */
+/** Whether a field can have this value. */
 export const holds = (row: FilterField, value: unknown): boolean =>
   row.kind === "integer"
     ? Number.isInteger(value) && row.min <= Number(value) && Number(value) <= row.max
@@ -193,7 +193,7 @@ export const holds = (row: FilterField, value: unknown): boolean =>
 export const foreignIn = (columns: readonly ColumnHeader[]): string[] =>
   columns.filter((column) => !isKnown(column) || !everyField.has(column.name)).map(({ name }) => name);
 
-/** Where the columns of a segment are read. */
+/** What the columns of a segment are read from. */
 export interface ColumnSource {
   /** The object's, for errors. */
   key: string;

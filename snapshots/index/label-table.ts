@@ -12,9 +12,7 @@ export class LabelTable {
   /** Label n ends at #ends[n] in #text. */
   #ends = new Uint32Array(64);
   #size = 0;
-  /**
-   * A hash table with open addressing, of ids or `nothing`. Its length is a power of two, and it is at most half full.
-   */
+  /** A hash table with open addressing, of ids or `nothing`: a power of two long, and at most half full. */
   #slots = new Uint32Array(128).fill(nothing);
   /** A secret seed, so that nobody can publish labels that all fall into one slot. */
   #seed = Math.trunc(Math.random() * 2 ** 32);

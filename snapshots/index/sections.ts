@@ -40,8 +40,8 @@ export function encodeSections(
 }
 
 /**
- * Also returns the table of sections, the bytes from the first one on, and views of sections in these. Throws
- * CorruptObjectError, and FormatError for an unknown version of the format.
+ * Returns the header, the table of sections, the bytes from the first one on, and views of sections in these. Throws
+ * FormatError for an unknown version of the format.
  */
 export function openSections<Bytes extends Uint8Array>(
   key: string,
@@ -70,7 +70,6 @@ export function openSections<Bytes extends Uint8Array>(
 /** Throws CorruptObjectError when the section is missing, cut off, or not of the expected size. */
 export type Sections<Bytes extends Uint8Array> = (name: string, expectedBytes?: number) => Bytes;
 
-/** Views of sections in the bytes behind a header. */
 export function sectionViews<Bytes extends Uint8Array>(
   key: string,
   sections: SectionTable,

@@ -57,7 +57,6 @@ import {
 
 /** A segment's index in memory. */
 export interface Segment extends SegmentColumns, PageTable {
-  /** Bytes of memory that it takes. */
   residentBytes: number;
 }
 
@@ -134,13 +133,13 @@ function copyResident(key: string, stored: Buffer, columns: readonly ColumnHeade
   return { residentBytes, section };
 }
 
-/** As the index header tells of them. */
+/** The columns that the index header names. */
 function copyColumns(key: string, stored: Buffer) {
   const { markets, epochs, columns } = parseIndexHeader(key, readIndexHeader(key, stored));
   return { key, markets, epochs, columns, ...copyResident(key, stored, columns) };
 }
 
-/** Takes no index header, so that pages are found under one of a later version too. */
+/** Reads no index header, so that it works beside one of a later version too. */
 export const openPages = (key: string, stored: Buffer): PageTable =>
   readPageTable(key, copyResident(key, stored).section);
 

@@ -56,7 +56,6 @@ export interface ColumnCondition {
 
 /** Counts how many values are at least `width`, at least twice that, and so on up to `bounds` times. */
 export interface CountedColumn {
-  /** Bit slices. */
   slices: Uint32Array;
   width: number;
   bounds: number;
