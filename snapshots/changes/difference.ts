@@ -18,9 +18,7 @@ export interface Difference {
   removed: Uint32Array;
 }
 
-/**
- * Each side has an id at most once. Texts that both sides have are left out, so a side may hold more than what differs.
- */
+/** Each side has an id at most once. It may hold more than what differs: texts that both sides have are left out. */
 export async function difference({ before, after }: Sides, turn?: Turn): Promise<Difference> {
   const byId = (side: Entries) => sortIndexes(range(side.size), (a, b) => side.compareIds(a, side, b), turn);
   const [old, fresh] = [await byId(before), await byId(after)];

@@ -91,9 +91,7 @@ const namedFirst = 20;
 const starts = filterFields.flatMap((row) =>
   row.kind === "integer" && row.field === "composite" ? bucketStarts(row) : [],
 );
-/**
- * The most texts that wait for the other one of their market, about 150 bytes each. Beyond it, fields are not counted.
- */
+/** The most texts that wait for the other one of their market, about 150 bytes each. With more, fields do not count. */
 const maxWaiting = 500_000;
 
 const members = marketMembers.filter((name) => name !== "id");

@@ -8,7 +8,7 @@ import type { Turn } from "../store/in-parallel.ts";
 import { layout } from "../store/layout.ts";
 import type { ReadObject } from "../store/objects.ts";
 
-/** A market of which the other snapshot has no such text. */
+/** A market whose text the other snapshot does not have. */
 export interface DifferingRow extends MarketLine {
   page: StoredPage;
   /** Counted from the newest. */

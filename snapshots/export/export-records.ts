@@ -139,7 +139,7 @@ export async function* readChunks(
   }
 }
 
-/** Reads the file back from the store. */
+/** Puts a file, and reads it back from the store. */
 export async function putFile(storage: Storage, path: string): Promise<Omit<ParquetFile, "rows">> {
   const bytes = await readFile(path);
   const hashes = chunkHashes(bytes);
@@ -152,7 +152,7 @@ export async function putFile(storage: Storage, path: string): Promise<Omit<Parq
   return { ...ref, chunks };
 }
 
-/** Writes an object that is there again, so that a collection finds it changed. */
+/** Writes even an object that is there already, so that a collection finds it changed. */
 async function putRenewed(storage: Storage, key: string, body: Buffer): Promise<void> {
   if (!(await storage.putIfAbsent(key, body))) await storage.put(key, body);
 }

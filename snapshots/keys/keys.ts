@@ -175,7 +175,7 @@ export type KeyVerdict =
   | { state: "active"; record: KeyRecord }
   | { state: "malformed" | "mistyped" | "unknown" | "expired" | "revoked" };
 
-/** What its holder is told of a key that is not active. */
+/** What the holder of a key that is not active is told. */
 export const keyFaults: Record<Exclude<KeyVerdict["state"], "active">, string> = {
   malformed: "The API key is malformed: a key is prs_live_ and 38 letters and digits, copied whole.",
   mistyped: "The API key is mistyped: its checksum does not match. Copy it again, whole.",

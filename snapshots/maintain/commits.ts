@@ -111,10 +111,7 @@ export function keepsChanges(
   return keepChangesDays > 0 && Date.parse(publishedAt) >= now.getTime() - keepChangesDays * day;
 }
 
-/**
- * The last commit of each period from `first` on. A commit that a rollback withdrew was a mistake, and is never the
- * last.
- */
+/** The last commit of each period from `first` on. One that a rollback withdrew was a mistake, and does not count. */
 function lastOfEach(
   commits: readonly Commit[],
   periodOf: (time: Date) => number,

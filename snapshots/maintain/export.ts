@@ -60,10 +60,7 @@ export interface ExportReport {
   uploaded: Size;
 }
 
-/**
- * Exports the newest snapshot, or the one that `target` names: a commit number, or the first 8 or more digits of a
- * snapshot id.
- */
+/** `target` is a commit number, or the first 8 or more digits of a snapshot id; the newest snapshot by default. */
 export async function exportSnapshot(
   storage: Storage,
   target: string | undefined,
@@ -263,16 +260,10 @@ interface PlannedFile {
 
 /** The most text of a file's markets, apart from its last page. It bounds memory and temporary files. */
 const maxTextBytes = 256 * 1024 * 1024;
-/**
- * One in this many segments ends a file, chosen by its root, so that files of old markets stay the same from export to
- * export.
- */
+/** One in this many segments ends a file, chosen by its root, so that files of old markets stay the same. */
 const segmentsPerFile = 4;
 
-/**
- * Divides an archive into files, from the newest markets to the oldest. Computes the roots of the segments from those
- * of the pages on the way.
- */
+/** The files of an archive, newest markets first. Checks the roots of the segments by those of the pages on the way. */
 async function planFiles(
   storage: Storage,
   manifest: Manifest,

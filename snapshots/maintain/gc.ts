@@ -191,7 +191,7 @@ class Survey {
     const superseded = new Set(commits.slice(0, -1).map(({ manifest }) => layout.manifest(manifest.hash)));
     const mayGo = (info: ObjectInfo) =>
       (this.#isPastGrace(info, published) && info.modified.getTime() < planned) ||
-      // If its own age kept a manifest, older objects of its snapshot would be deleted without it.
+      // If its age alone kept a manifest, older objects of its snapshot would be deleted while it stays.
       (superseded.has(info.key) && published !== undefined && info.modified < published);
     // An object that is too young to delete keeps the objects that it names, even older ones.
     const young = new Set(listed.flatMap((info) => (isHolder(info.key) && !mayGo(info) ? [info.key] : [])));
