@@ -187,12 +187,12 @@ function renderApiCatalog(addresses: Addresses) {
   };
 }
 
-/** How long before the newest commit changes are told. */
+/** How far back from the newest commit changes are told. */
 const changeMilliseconds = 30 * 86_400_000;
 /** The newest changes are told. Without a bound, a formula that moves every protocol would make the feed huge. */
 export const maxChanges = 500;
 
-/** Changes are told since then, when the newest commit was published at `publishedAt`. Both are ISO 8601. */
+/** Changes are told from this time on, if the newest commit was published at `publishedAt`. Both are ISO 8601. */
 export const oldestTold = (publishedAt: string) =>
   new Date(Date.parse(publishedAt) - changeMilliseconds).toISOString();
 

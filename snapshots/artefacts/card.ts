@@ -183,7 +183,6 @@ class Picture {
     }
   }
 
-  /** A PNG with a palette. */
   png(): Buffer {
     const [width, height] = [this.#width, this.#height];
     const pixels = this.#pixels;

@@ -23,9 +23,7 @@ export function placeOf(slug: string, list: readonly ScoreListEntry[]): Place {
   return { rank, of: list.length, around: list.slice(Math.max(0, index - 2), index + 3) };
 }
 
-/**
- * Depends on the protocol's record and place alone, so the page changes only with these. `card` is the key of its card.
- */
+/** Depends on the record and the place alone, so the page changes only with these. `card` is the key of its card. */
 export function renderProtocolPage(
   addresses: Addresses,
   record: ProtocolScore,

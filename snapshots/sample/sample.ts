@@ -32,7 +32,7 @@ interface SampleReport {
   directory: string;
   markets: number;
   protocols: number;
-  /** Protocols times days. */
+  /** One for each protocol and day. */
   scores: number;
   files: number;
   bytes: number;
@@ -108,8 +108,8 @@ function tierName(score: string): string {
 
 /**
  * SELECT of the sample markets from `first` to `last` (exclusive). A row depends only on its number, the seed (in the
- * macros of randomMacros) and `outcomes`, so a longer sample begins with the rows of a shorter one. `daysBack` days before
- * the sample's end, the markets resolved since then are missing, and half of the week's disputes are not known yet.
+ * macros of randomMacros) and `outcomes`, so a longer sample begins with the rows of a shorter one. `daysBack` days
+ * before its end, the markets resolved since then are missing, and half of the week's disputes are not known yet.
  */
 function marketsQuery(first: number, last: number, outcomes: number, daysBack: number): string {
   const end = `(TIMESTAMPTZ '${sampleEpoch}' - to_days(${daysBack}))`;
