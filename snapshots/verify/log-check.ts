@@ -30,9 +30,7 @@ export interface CheckedLog {
   last: number;
 }
 
-/**
- * Checks the commit log from number `begins` on, and every snapshot that was not collected. No commit may be missing.
- */
+/** Checks the log from commit `begins` on, and every snapshot that was not collected. No commit may be missing. */
 export async function checkLog(
   check: StoreCheck,
   snapshots: SnapshotCheck,
@@ -112,9 +110,7 @@ async function checkCommit(
   });
 }
 
-/**
- * Every commit must be signed by a trusted key, or be unsigned and one that a signed one leads back to. `log` ascends.
- */
+/** Every commit must be signed by a trusted key, or be unsigned and named by one that counts. `log` ascends. */
 function checkSignatures(
   check: StoreCheck,
   log: readonly (Commit | undefined)[],
@@ -199,9 +195,9 @@ function checkpointIn(key: string, bytes: Buffer, trust: Trust | undefined): Tre
 }
 
 /**
- * Checks that the public log is that of the commits up to the newest. For commits that are gone stand the hashes in its
- * tiles for which the newest vouches. Tiles of later commits, which somebody may be adding, are left to the check of
- * what remains.
+ * Checks that the public log is that of the commits up to the newest. In place of commits that are gone it takes the
+ * hashes in the tiles, for which the newest vouches. Tiles of later commits, which somebody may be adding, are left to
+ * the check of what remains.
  */
 export async function checkPublicLog(
   check: StoreCheck,

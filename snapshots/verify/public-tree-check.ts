@@ -13,10 +13,7 @@ import type { Trust } from "../trust/trust.ts";
 import type { CheckedCommit, CheckedLog } from "./log-check.ts";
 import { publishAgain, type StoreCheck } from "./store-check.ts";
 
-/**
- * Checks that the stable names hold what the newest manifest says. `published` has the hashes of all that they ever
- * held.
- */
+/** Stable names must hold what the newest manifest says. `published` has the hashes of all that they ever held. */
 export async function checkPublicNames(
   check: StoreCheck,
   { commit: { entry }, manifest }: CheckedCommit,
@@ -92,8 +89,8 @@ async function checkFiles(
 }
 
 /**
- * Checks the records of all exports and exported changes, and every byte of their files. `log` has commits by number,
- * and the number of the last. Records must have a signature that `trust` accepts.
+ * Checks the records of all exports and exported changes, and every byte of their files. Records must have a signature
+ * that `trust` accepts.
  */
 export async function checkExports(
   check: StoreCheck,

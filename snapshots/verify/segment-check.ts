@@ -60,7 +60,7 @@ export async function checkSegment(
       throw new CorruptObjectError(judged.key, judged.reason);
     });
   };
-  // While it waits, this thread and the other one have it.
+  // While a page waits for its worker, both threads hold it.
   const found = await check.each(pages, readRows, { bytes: ({ bytes }) => 2 * bytes });
   const rows = found.flatMap((own) => own ?? []);
   const [digests, ids, words] = beside;
@@ -118,10 +118,7 @@ function canJudge(check: StoreCheck, key: string, header: Uint8Array): boolean {
   return false;
 }
 
-/**
- * Compares the index and its header with one made from the pages. Columns that this version does not know are not
- * checked.
- */
+/** Compares the index and its header with one made from the pages, without columns that this version does not know. */
 function checkIndex(
   check: StoreCheck,
   key: string,

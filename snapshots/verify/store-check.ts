@@ -56,9 +56,8 @@ export class StoreCheck {
   foreign: FormatError | undefined;
   /** Whether a segment has an unknown encoding, so that nobody here can tell which pages it names. */
   hidesPages = false;
-  /** Objects that were only listed, as an earlier check has read them. */
   readonly passedOver = new Set<string>();
-  /** Their bytes by key. */
+  /** The bytes of what was counted or passed over, by key. */
   readonly #seen = new Map<string, number>();
 
   constructor(storage: Storage) {
@@ -118,7 +117,7 @@ export class StoreCheck {
     this.hidesPages ||= part.hidesPages;
   }
 
-  /** Of a commit above those that the log had when it was read. It may have been made since. */
+  /** For a commit beyond the log as it was read: it may have been made since. */
   async requireLater(commit: number, namedBy: string): Promise<void> {
     const key = layout.commit(commit);
     if (await this.storage.get(key)) return;
