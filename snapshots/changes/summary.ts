@@ -91,7 +91,7 @@ const namedFirst = 20;
 const starts = filterFields.flatMap((row) =>
   row.kind === "integer" && row.field === "composite" ? bucketStarts(row) : [],
 );
-/** The most texts that wait for the other one of their market, about 150 bytes each. With more, fields do not count. */
+/** The most texts that wait for the other one of their market, about 150 bytes each. Beyond it, details are null. */
 const maxWaiting = 500_000;
 
 const members = marketMembers.filter((name) => name !== "id");
