@@ -26,32 +26,32 @@ export class UntrustedError extends CorruptObjectError {
   override readonly name = "UntrustedError";
 }
 
-/** Whose records are believed. Whoever can write to the store, but has none of the private keys, can make none. */
+/** Whose records are believed. Write access to the store is not enough to forge one. */
 export class Trust {
   readonly #policy: Policy;
   readonly #keys: readonly VerifierKey[];
 
-  /** By a policy, or by keys of logs alone. */
+  /** Keys alone are those of logs, and ask for no witness. */
   constructor(policy: Policy | readonly VerifierKey[]) {
     this.#policy = "logs" in policy ? policy : policyOf(policy);
     this.#keys = this.#policy.logs.map(({ key }) => key);
   }
 
-  /** Why a commit is not trusted: nobody whose key is trusted signed its entry. Undefined when somebody did. */
+  /** Why a commit is not trusted; undefined when a trusted key signed its entry. */
   refusalOfCommit(commit: Commit): UntrustedError | undefined {
     return this.#refusal(layout.commit(commit.entry.commit), commit.note, (name) => entryText(name, commit));
   }
 
   /**
-   * What a checkpoint of the public log says that the policy is satisfied with, with no more of its note than counts;
-   * or why it is not.
+   * A checkpoint of the public log that satisfies the policy, or why it does not. Its note has the checked signatures
+   * alone.
    */
   checkpoint(note: string): NotedCheckpoint | { reason: string } {
     const signed = this.signedCheckpoint(note);
     return "reason" in signed || signed.lacking === undefined ? signed : { reason: signed.lacking };
   }
 
-  /** The same of a checkpoint that a log signed, with what it lacks for the policy. */
+  /** Asks only for the signature of a log. `lacking` says what else the policy asks for. */
   signedCheckpoint(note: string): (NotedCheckpoint & Pick<Judged, "lacking">) | { reason: string } {
     const read = () => {
       const judged = judgeNote(this.#policy, note);
@@ -66,7 +66,7 @@ export class Trust {
     return this.#refusal(key, record.note, (name) => recordText(name, subject, record.digest));
   }
 
-  /** Why a record's note does not count: it must have the text expected of a key of that name that signed it. */
+  /** The text of the note must be the one expected of a key that signed it, by that key's name. */
   #refusal(
     key: string,
     note: string | undefined,
@@ -142,15 +142,10 @@ export function checkAgreement(commit: Commit): void {
   if (text !== entryText(origin, commit)) refuse("it is about something else");
 }
 
-/**
- * Commits that cannot be believed, one after the other, among which a search gives up: anybody may have put them there.
- */
+/** A search gives up after this many commits in a row that cannot be believed: anybody may have put them there. */
 const maxRefused = 100;
 
-/**
- * The newest commit, from one on that is known; with `trust` the newest that a trusted key signed, whatever stands
- * between.
- */
+/** The newest commit from `known` on; with `trust` the newest that a trusted key signed, whatever stands between. */
 export async function newestTrustedFrom(
   storage: Storage,
   known: Commit,

@@ -21,7 +21,7 @@ export class Witnesses {
     this.#deadlineMs = deadlineMs;
   }
 
-  /** Asks those given, all at once. Throws nothing that a witness is to blame for; `consistency` may. */
+  /** Asks those given, all at once. Only `consistency` can make this throw: a witness's fault is its answer. */
   ask(among: readonly Witness[], submission: Submission): Promise<Answer[]> {
     return Promise.all(among.map((witness) => this.#failed.get(witness) ?? this.#ask(witness, submission)));
   }
@@ -44,13 +44,10 @@ export interface Submission {
   /** With no more than the log's own signatures: witnesses bound what they read. */
   note: string;
   size: number;
-  /**
-   * The hashes that show the first entries, `from` of them, 1 or more, to be the beginning of the checkpoint's tree.
-   */
+  /** The hashes that prove that the checkpoint's tree begins with the tree of its first `from` entries, 1 or more. */
   consistency(from: number): Promise<readonly Buffer[]>;
 }
 
-/** The submission of a checkpoint of the log whose tiles a store has. */
 export function submissionOf(storage: Storage, note: string, { size }: TreeHead): Submission {
   return { note, size, consistency: (from) => consistencyFromTiles(tilesIn(storage), from, size) };
 }

@@ -16,9 +16,8 @@ import { type CheckpointFile, type StoredCheckpoint, storedCheckpoint } from "./
 // One question of trust: whether the log that ends with a store's newest commit may be believed. Whoever would build on
 // it, delete by it or judge it recalls what is known of the log, then finds the newest commit, and then believes it.
 
-/** How a run signs, and on whose commits it builds: on any, unless there is a key. */
+/** How a run signs, and on whose commits it builds: on anybody's, unless keys are given. */
 export interface Signing extends SigningKeys {
-  /** Whom the run asks to cosign its checkpoints. */
   witnesses?: Witnesses | undefined;
   /** The newest checkpoint that this publisher signed, outside the store. */
   memory?: CheckpointFile | undefined;
@@ -39,7 +38,7 @@ export interface Evidence extends Pick<TreeHead, "size"> {
   says: string;
 }
 
-/** What is known of a log. It is asked before commits are looked at, since publishers go on meanwhile. */
+/** What is known of a log. It is gathered before commits are looked at, since publishers go on meanwhile. */
 export interface Memory {
   trust: Trust | undefined;
   evidence: readonly Evidence[];
@@ -112,7 +111,6 @@ async function askSeen(
   });
 }
 
-/** What is to be believed of a log. */
 export interface Belief {
   /** The tree of the log up to its newest commit, where something that is known names a head. */
   tree?: LogTree | undefined;
@@ -216,8 +214,8 @@ export async function readRunLog(unlisted: Storage, signing: Signing): Promise<R
 }
 
 /**
- * The same question again, with the witnesses, right before a run makes the commit that follows `newest`. When another
- * publisher has made it already, nothing is said: the run will find that out.
+ * Asks the same again, and the witnesses too, right before a run makes the commit that follows `newest`. Does not throw
+ * when another publisher has made that commit already: the run will find that out.
  */
 export async function requireStillNewest(
   storage: Storage,
@@ -229,8 +227,8 @@ export async function requireStillNewest(
 }
 
 /**
- * Throws UNTRUSTED_PREDECESSOR when a run without a key would write into a store of which the newest commit is
- * signed: nobody who trusts keys would believe what it makes, and no signed run could go on from that.
+ * Refuses a run without a key where the newest commit of the store is signed: nobody who trusts keys would believe
+ * what it makes, and no signed run could go on from that.
  */
 export function requireKey({ location }: Storage, newest: Commit | undefined, signing: Signing): void {
   if (newest?.note === undefined || signing.key || signing.unsigned) return;
@@ -243,8 +241,8 @@ export function requireKey({ location }: Storage, newest: Commit | undefined, si
 }
 
 /**
- * Throws UNTRUSTED_PREDECESSOR unless a trusted key signed the commit. A signature vouches for all commits before
- * it too, so a run that built on whatever it finds would sign what a thief has put there.
+ * Refuses a commit that no trusted key signed. A signature vouches for all commits before it too, so a run that built
+ * on whatever it finds would sign what a thief has put there.
  */
 export function requireTrusted(location: string, commit: Commit, signing: Signing): void {
   const { commit: number } = commit.entry;
@@ -275,7 +273,6 @@ export function lacksSignature(commit: Commit, { key }: Signing): boolean {
   return key !== undefined && new Trust([key]).refusalOfCommit(commit) !== undefined;
 }
 
-/** What signs a new commit; nothing when there is no key. */
 export function signerOf({ key }: Signing): SignCommit {
   return (commit) => (key ? { note: signEntry(key, commit) } : {});
 }

@@ -17,10 +17,7 @@ import { type Trust, UntrustedError } from "../trust.ts";
 
 // The newest checkpoint, as a store shows it, and as a file outside of the store remembers it.
 
-/**
- * So many checkpoints of sizes are looked at, some at once: anybody who can write to the store may have put others
- * above.
- */
+/** The most checkpoints of single sizes to look at: anybody who can write to the store may have put others above. */
 const maxLooked = 256;
 const readAtOnce = 16;
 
@@ -34,8 +31,8 @@ export interface StoredCheckpoint {
 
 /**
  * Finds the newest checkpoint of a store that counts. If `public/log/checkpoint` does not count, or is smaller than
- * `least`, it looks at the checkpoints of single sizes, from the largest down, and last at that of `least`, which may
- * be Infinity.
+ * `least`, it looks at the checkpoints of single sizes, from the largest down, and last at that of `least`. With
+ * Infinity it always looks at these.
  */
 export async function storedCheckpoint(storage: Storage, trust: Trust, least = 0): Promise<StoredCheckpoint> {
   const { lacking, ...newest } = await readCheckpoint(storage, trust, layout.logCheckpoint);
@@ -68,7 +65,7 @@ export async function anyCheckpoint(
   return unlessSync(NoteError, () => note && { ...parseCheckpoint(note), note }) || undefined;
 }
 
-/** The checkpoint of a key that counts; else the size of one that only lacks cosignatures, and why neither is there. */
+/** `lacking` is the size of a checkpoint that the log signed, but that lacks cosignatures. */
 async function readCheckpoint(
   storage: Storage,
   trust: Trust,
@@ -108,8 +105,8 @@ export interface Cosigned {
 }
 
 /**
- * Who cosigned the checkpoints of these sizes, where the store has them. Witnesses that are given are checked and
- * called as their policy calls them; without any it is what the notes say, by the names of the keys and unchecked.
+ * Who cosigned the checkpoints of these sizes, where the store has them. Signatures of the witnesses given are checked,
+ * and named as their policy names them. Without witnesses it is what the notes say, unchecked, by names of keys.
  */
 export async function cosignersOf(
   storage: Storage,
@@ -136,9 +133,7 @@ function cosignersIn({ text, signatures }: Note, witnesses: readonly Witness[]):
   });
 }
 
-/**
- * The newest checkpoint that was ever believed, in a local file: after a restart nobody can replay what was before it.
- */
+/** A local file of the newest checkpoint ever believed, so that nobody can replay an older one after a restart. */
 export class CheckpointFile {
   readonly path: string;
   #newest: NotedCheckpoint | undefined;
@@ -148,7 +143,7 @@ export class CheckpointFile {
     this.#newest = newest;
   }
 
-  /** Throws CHECKPOINT_FILE when the file is there, but is no checkpoint or cannot be read. */
+  /** The file need not exist yet. */
   static async open(path: string): Promise<CheckpointFile> {
     return new CheckpointFile(path, await readNewest(path));
   }
@@ -159,8 +154,8 @@ export class CheckpointFile {
   }
 
   /**
-   * Keeps a checkpoint that is newer than the one in the file; several processes may share it. Throws
-   * CHECKPOINT_FILE, and tries again with the next call.
+   * Keeps a checkpoint that is newer than the one in the file, which several processes may share. After a failure the
+   * next call tries again.
    */
   async keep(note: string): Promise<void> {
     const stated = { ...parseCheckpoint(note), note };

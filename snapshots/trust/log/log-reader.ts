@@ -11,24 +11,21 @@ import type { NotedCheckpoint } from "../notes/signed-note.ts";
 import { judge, Trust, UntrustedError } from "../trust.ts";
 import { anyCheckpoint, CheckpointFile, keepEvidence, storedCheckpoint } from "./checkpoints.ts";
 
-/** Kinds of records, each with the last reason that was told. */
 type RecordKind = "commit" | "run" | "export";
 
 /** Which records of a store a reader believes. Older commits are believed because the newest one leads back to them. */
 export interface LogReader {
   /**
    * The newest commit; undefined when there is none. Where keys are trusted, it is that of the newest checkpoint which
-   * counts. Throws CorruptObjectError when the one that is known is gone, or the log is not the one that was taken up
-   * before; or StorageError.
+   * counts. Throws CorruptObjectError when `known` is gone, or the log does not continue the one taken up before.
    */
   newest(known: Commit | undefined): Promise<Commit | undefined>;
   /** The checkpoint of the log that was taken up, or else the store's; undefined when there is none. */
   checkpoint(): Promise<NotedCheckpoint | undefined>;
   /** Why the newest that the store shows is not taken up; undefined when it is. */
   refusal(): string | undefined;
-  /** Whether the record of a publish run is believed, where `newest` is the number of the newest commit. */
+  /** `newest` is the number of the newest commit. */
   believesRun(run: Checked, newest: number): boolean;
-  /** Whether the record of an export, or of a change as Parquet files, is believed. */
   believesExport(key: string, record: ExportRecord | ChangeFiles): boolean;
   /** Remembers over restarts the log that was taken up. */
   remember(): Promise<void>;
@@ -60,8 +57,8 @@ export function readSignedLog(
   trust: Trust,
   { file, refused }: { file?: CheckpointFile | undefined; refused: (error: Error) => void },
 ): LogReader {
-  /** What was taken up last. */
   let taken: { checkpoint: NotedCheckpoint; commit: Commit } | undefined;
+  /** The reason that was told last. */
   const reasons = new Map<RecordKind, string>();
   /** The digest of the run's record that named a commit above the newest when it was last looked at. */
   let aheadBefore: string | undefined;
@@ -115,7 +112,7 @@ export function readSignedLog(
 /** Files that say whose log a reader believes, by the variables that name them. */
 type TrustFiles = Partial<Record<"TRUST_POLICY" | "TRUSTED_KEYS" | "CHECKPOINT_FILE", string | undefined>>;
 
-/** Opens these files. `warn` is told what is missing, `refused` as readSignedLog says. */
+/** `warn` is told what is missing, `refused` as readSignedLog says. */
 export async function openLogReader(
   storage: Storage,
   { TRUST_POLICY: policyFile, TRUSTED_KEYS: keys, CHECKPOINT_FILE: path }: TrustFiles,
@@ -144,7 +141,7 @@ async function usable<T>(variable: string, open: () => Promise<T>): Promise<T> {
   }
 }
 
-/** A log shows two faces: checkpoints that a trusted key signed, and that the message names. */
+/** A trusted key signed two checkpoints that contradict each other. The message names both. */
 export class ForkedLogError extends CorruptObjectError {
   override readonly code = "FORKED_LOG";
   /** The file in which both are kept, for others to check. */
@@ -160,8 +157,7 @@ const describeTree = ({ size, head }: TreeHead) => `${size} entries with root ${
 
 /**
  * Throws ForkedLogError when a checkpoint is of another log than the one that was taken up before, and keeps both
- * beside `file`; CorruptObjectError when that cannot be told, because the newer one or its tiles are gone; StorageError
- * or CHECKPOINT_FILE.
+ * beside `file`; CorruptObjectError when that cannot be told, because the newer one or its tiles are gone.
  */
 async function requireContinued(
   storage: Storage,

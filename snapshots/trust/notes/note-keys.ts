@@ -49,7 +49,7 @@ export function verifierText({ name, id, kind, raw }: VerifierKey): string {
   return `${name}+${id}+${encodedKey(kind, raw)}`;
 }
 
-/** Reads the text of a private key. Throws NoteKeyError, which never repeats the text. */
+/** Throws NoteKeyError, which never repeats the text. */
 export function parseSigningKey(text: string): SigningKey {
   if (!text.startsWith(privatePrefix)) throw new NoteKeyError(`it does not begin with ${privatePrefix}`);
   const { name, id, kind, raw: seed } = keyIn(text.slice(privatePrefix.length), seedBytes);
@@ -57,7 +57,7 @@ export function parseSigningKey(text: string): SigningKey {
   return matching({ ...key, id }, key.id);
 }
 
-/** Reads the text of a public key. Throws NoteKeyError, which never repeats the text. */
+/** Throws NoteKeyError, which never repeats the text. */
 export function parseVerifierKey(text: string): VerifierKey {
   // Repeating it would put the secret into logs.
   if (text.startsWith(privatePrefix))
@@ -66,7 +66,7 @@ export function parseVerifierKey(text: string): VerifierKey {
   return matching(key, idOf(key));
 }
 
-/** What this platform checks such a key's signatures with; undefined where it cannot: Node before 24.6, ML-DSA-44. */
+/** Undefined where this platform cannot check signatures of the key: ML-DSA-44 in Node before 24.6. */
 export function publicKeyOf(key: VerifierKey): KeyObject | undefined {
   const { kind, raw } = key;
   const make = () => createPublicKey({ key: derOf(kind, "public", raw), format: "der", type: "spki" });
@@ -90,9 +90,7 @@ function signingKeyOf(name: string, kind: KeyKind, seed: Uint8Array): SigningKey
 
 const idOf = (key: Omit<VerifierKey, "id">) => sha256(identified(key)).slice(0, 8);
 
-/**
- * A key that this platform can use; undefined where it knows no such keys, or takes them and can do nothing with them.
- */
+/** Undefined where this platform knows no such keys, or takes them and can do nothing with them. */
 function supported(kind: KeyKind, make: () => KeyObject): KeyObject | undefined {
   try {
     const key = make();
@@ -122,7 +120,6 @@ export async function readTrustedKeys(path: string): Promise<VerifierKey[]> {
   throw keyFileError(`${path} holds no key; a line of it is the content of a .pub file`);
 }
 
-/** What a publisher signs with. */
 export interface SigningKeys {
   key?: SigningKey | undefined;
   /** A key of ML-DSA-44 of the same name, which cosigns checkpoints. */
@@ -196,7 +193,7 @@ export function unusable(path: string, done: string, error: unknown): Fault {
   return keyFileError(`${path} cannot be ${done}: ${messageOf(error)}`, { cause: error });
 }
 
-/** The key that `parse` makes of a text. Throws KEY_FILE, which names the place of the text, for its NoteKeyError. */
+/** Turns a NoteKeyError of `parse` into KEY_FILE, which names the place of the text. */
 export function parsed<Key>(place: string, parse: () => Key): Key {
   return unlessSync(NoteKeyError, parse, (cause) => {
     throw keyFileError(`${place}: ${cause.message}`, { cause });
@@ -212,10 +209,7 @@ export async function readPolicy(path: string): Promise<Policy> {
   return parsePolicy(bytes, path);
 }
 
-/**
- * Whose checkpoints a reader believes, by the file of a policy or that of public keys; undefined where neither is
- * named. Throws KEY_FILE, also when both are.
- */
+/** Whose checkpoints a reader believes, by a file of a policy or of public keys; undefined when neither is named. */
 export async function believedPolicy({
   policy: file,
   keys,
@@ -230,7 +224,7 @@ export async function believedPolicy({
   throw keyFileError(`${file} names no log; "log VKEY" does, where VKEY is the content of a .pub file`);
 }
 
-/** Reads the text of a policy; `path` is what errors call it. */
+/** `path` is how errors name the file. */
 export function parsePolicy(bytes: Uint8Array, path: string): Policy {
   if (bytes.length > maxPolicyBytes)
     throw keyFileError(`${path} is no policy: it has more than ${maxPolicyBytes} bytes`);

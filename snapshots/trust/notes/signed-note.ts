@@ -30,21 +30,18 @@ interface OpenedNote {
   note: string;
 }
 
-/** A note as it is stored, whoever signed it; undefined where there is none that could be one. */
+/** Checks no signature. Undefined where there is no object, or one that is too large for a note. */
 export async function readNote(storage: Storage, key: string): Promise<string | undefined> {
   const bytes = await unless(CorruptObjectError, () => storage.get(key, { maxBytes: maxNoteBytes }));
   return bytes?.toString();
 }
 
-/** A note of this text, which ends with a line feed, signed by one key. The same text and key give the same note. */
+/** `text` ends with a line feed. With an Ed25519 key, the same text gives the same note. */
 export function signNote(text: string, key: SigningKey): string {
   return `${text}\n${signatureLine(key, text)}\n`;
 }
 
-/**
- * The line of one key's signature of a text, without a line feed. `time` is that of a cosignature, in seconds since
- * 1970.
- */
+/** A line without its line feed. `time` is that of a cosignature, in seconds since 1970. */
 export function signatureLine(key: SigningKey, text: string, time?: number): string {
   const signature = signatureOf(key, text, time);
   return `— ${key.name} ${Buffer.concat([Buffer.from(key.id, "hex"), signature]).toString("base64")}`;
@@ -77,8 +74,8 @@ export function openNote(note: string, keys: readonly VerifierKey[]): OpenedNote
 }
 
 /**
- * A note with the signatures that the stored one of the same text has too, each key's once, and those first. Of these
- * keys wrong ones are left out; those of others are kept, as far as there is room: whoever knows them may count them.
+ * Adds the signatures of the stored note, if that has the same text. Each key's comes once, those of `keys` first and
+ * without wrong ones. Those of others are kept as far as there is room: whoever knows them may count them.
  */
 export function mergeNotes(note: string, stored: string | undefined, keys: readonly VerifierKey[]): string {
   const { text, signatures } = parseNote(note);
@@ -100,10 +97,10 @@ export function mergeNotes(note: string, stored: string | undefined, keys: reado
 // Cosignatures of checkpoints as c2sp.org/tlog-cosignature has them: a time, in eight bytes, and a signature over it
 // and the text.
 
-/** What was found of a signature. `unchecked`: this platform knows no such keys. */
+/** `unchecked`: this platform knows no such keys. */
 type Finding = "right" | "wrong" | "unchecked";
 
-/** What a key makes of a text. `time` is in seconds since 1970; notes that are signed as they are have none. */
+/** `time` is in seconds since 1970. A signature of Ed25519 has none. */
 function signatureOf(key: SigningKey, text: string, time = Math.floor(Date.now() / 1000)): Buffer {
   if (key.kind === "ed25519") return sign(null, Buffer.from(text), key.privateKey);
   const message = cosignedMessage(key, text, BigInt(time));
@@ -147,7 +144,7 @@ export function signCheckpoint({ key, cosigner }: SigningKeys, { size, head }: T
   return signNote(text, key) + (cosigner ? `${signatureLine(cosigner, text)}\n` : "");
 }
 
-/** What a checkpoint says, its signatures unchecked. Throws NoteError when it is malformed. */
+/** Checks no signature. Throws NoteError when the checkpoint is malformed. */
 export function parseCheckpoint(note: string): Checkpoint {
   const { text } = parseNote(note);
   const said = checkpointIn(text);
@@ -158,17 +155,15 @@ export function parseCheckpoint(note: string): Checkpoint {
 
 // The notes that records of a store carry. Their second line is no number, so that nobody takes one for a checkpoint.
 
-/** The text of the note about a commit's own entry of the public log. */
 export function entryText(origin: string, commit: Commit): string {
   return `${origin}\nentry ${commit.entry.commit}\n${leafHash(entryOf(commit)).toString("base64")}\n`;
 }
 
-/** A note about a commit's own entry, signed. The origin is the key's name. */
 export function signEntry(key: SigningKey, commit: Commit): string {
   return signNote(entryText(key.name, commit), key);
 }
 
-/** What the second line of the note about another record says: which one it is, by its key in the store. */
+/** The second line of the note about another record: which one it is, by its key in the store. */
 export function subjectOf(key: string, record: object): string {
   const { checked, exportRecord, exportedChanges } = layout;
   if (key === checked) return `checked ${(record as Checked).checkedAt}`;
@@ -181,12 +176,10 @@ export function recordText(origin: string, subject: string, digest: string): str
   return `${origin}\n${subject}\n${Buffer.from(digest, "hex").toString("base64")}\n`;
 }
 
-/** What signs such a record; nothing when there is no key. */
 export function signRecord(key: SigningKey | undefined, subject: string): (digest: string) => Signature {
   return (digest) => (key ? { note: signNote(recordText(key.name, subject, digest), key) } : {});
 }
 
-/** Such a record as it is stored, signed where there is a key for that. */
 export function sealSigned(signer: SigningKey | undefined, key: string, record: object): Buffer {
   return seal(record, signRecord(signer, subjectOf(key, record)));
 }
