@@ -39,7 +39,7 @@ export interface CommitOptions extends SiteOptions {
   warn?: (line: string) => void;
 }
 
-/** Sources that were read and found sound. `fileRows` are in the order of the files. */
+/** `fileRows` are in the order of the files. */
 export interface SoundSources {
   sources: Pick<Sources, "files" | "scoreFiles" | "rowDigests">;
   fileRows: readonly number[];
@@ -164,7 +164,7 @@ async function buildSnapshot(storage: Storage, made: MadeArchive, before: Before
   };
 }
 
-/** Tells which files the markets were made from, by hash: the order of their names may change, and does not matter. */
+/** Files are in the order of their hashes: that of their names may change, and does not matter. */
 function holdSourceFiles({ objects, sources, fileRows }: MadeArchive): ObjectRef {
   const files = sources.files.map(({ name: _, unchanged: __, ...file }, index) => ({
     ...file,
@@ -192,7 +192,6 @@ async function changesOf(
   return { markets, protocols: await protocolChanges(before, records, read) };
 }
 
-/** What a run that built a snapshot goes by. */
 export interface RunFacts {
   current: Pick<Commit, "entry" | "manifest" | "hold"> | undefined;
   /** The snapshot of the current commit; undefined when its manifest is gone or damaged. */

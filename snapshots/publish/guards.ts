@@ -160,7 +160,7 @@ function allNew(added: number): MarketChanges {
 const nothing: ChangeCounts = { added: 0, changed: 0, removed: 0 };
 
 /**
- * Throws GUARD_REFUSED when more would change than an ordinary run explains. It names the numbers and the options that
+ * Refuses a run that would change more than an ordinary one explains. The error names the numbers and the options that
  * allow them. Where the current snapshot is damaged, its protocols or what differs are unknown or too low; then its
  * counts tell how much is gone or new at least.
  */
@@ -222,7 +222,6 @@ export function requireAtMost(file: string, count: number, most: number, what: s
   if (count > most) throw new SourceRefusal([{ file, rule }]);
 }
 
-/** Throws SourceRefusal when there are more protocols than a snapshot can have. */
 export function requireFewProtocols({ scoreFiles }: Pick<Sources, "scoreFiles">, count: number): void {
   requireAtMost(nameOfAll(scoreFiles, "protocol_scores"), count, maxProtocols, "protocols");
 }

@@ -16,8 +16,8 @@ const lookedBytes = 16 * 1024 * 1024;
 
 /**
  * Makes lost or damaged change records again, while the store has both snapshots of each. Looks at those of all commits
- * only where some are `faulty`. `listed` is the store where the run has made no commit: if it has few records, these
- * alone show that none is missing, and no commits are read.
+ * only where some are `faulty`. `listed` is the store where the run has made no commit: if it has few records, at least
+ * as many as these commits, and all are whole, no commits are read.
  */
 export async function mendChanges(
   listed: Storage | undefined,

@@ -58,10 +58,7 @@ export class ObjectWriter {
     };
   }
 
-  /**
-   * Writes an object unless the store has it. Throws CorruptObjectError when the store then returns other bytes, or the
-   * object is larger than readers accept.
-   */
+  /** Writes an object unless the store has it, and makes sure that the store then returns these bytes. */
   async write(key: string, body: Uint8Array): Promise<void> {
     if (!this.#counted.has(key) && !this.keep(key, body.length)) await this.#upload(key, body);
   }
@@ -73,9 +70,7 @@ export class ObjectWriter {
     this.#written.add(key);
   }
 
-  /**
-   * For an object that nothing else of the run reads, so that nobody would notice if the store has it with other bytes.
-   */
+  /** For an object that nothing else in the run reads: nobody else would notice that the store has other bytes. */
   async writeOrMend(key: string, body: Uint8Array): Promise<void> {
     if (!this.#present.has(key) || this.#counted.has(key) || (await this.#holds(key, body)))
       return this.write(key, body);

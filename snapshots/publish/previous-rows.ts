@@ -38,7 +38,7 @@ export interface PreviousSegment {
 /** A page with the epoch milliseconds of its oldest and its newest row. */
 type TimedPage = Page & { oldest: number; newest: number };
 
-/** The runs of a page. Of most pages nobody asks them, and as objects they would take half of a page's memory. */
+/** The runs of a page, packed: those of most pages are never needed, and as objects would take half of its memory. */
 class PageRuns implements Pick<Page, "runs" | "runHashes"> {
   readonly #table: string;
   readonly #hashes: string;
@@ -154,7 +154,6 @@ export interface OldMarket extends MarketLine {
   ordinal: number;
 }
 
-/** Reads rows of the current snapshot. */
 export class PreviousRows {
   /** From the oldest. */
   readonly pages: readonly PreviousPage[];
@@ -172,7 +171,6 @@ export class PreviousRows {
     this.pages = segments.flatMap(({ pages }) => pages);
   }
 
-  /** The page of a row, given by ordinal. */
   pageAt(ordinal: number): PreviousPage {
     const { pages } = this;
     return pages[firstWhere(1, pages.length, (index) => pages[index]!.start > ordinal) - 1]!;
@@ -186,7 +184,7 @@ export class PreviousRows {
       .map((line, position) => ({ ...keyOfLine(line), ordinal: page.start + position, line }));
   }
 
-  /** Those of a row's segment. The row is given by ordinal. */
+  /** The rows of the segment that has this one. */
   async storedWith(ordinal: number): Promise<StoredRows> {
     const segment = this.#segments.findLast(({ start }) => start <= ordinal)!;
     let read = this.#rows.get(segment);
@@ -204,7 +202,6 @@ export class PreviousRows {
     return idOfLine((await this.#read(page)).lines[page.start + page.markets - 1 - ordinal]!);
   }
 
-  /** The ids object of a segment. */
   async readIds({ ids, markets }: SegmentRef): Promise<Buffer> {
     const key = layout.ids(ids.hash);
     const bytes = await readObject(this.#storage, key, ids);
@@ -219,8 +216,8 @@ export class PreviousRows {
   }
 
   /**
-   * Goes by the texts of those pages that there are where the segment lacks a column for a filter of this version, or
-   * another version of Unicode made its words: one object must not mix two.
+   * Where the segment lacks a column for a filter of this version, or another version of Unicode made its words, reads
+   * the texts of those pages that are left: one object must not mix two versions.
    */
   async #indexOf(segment: PreviousSegment): Promise<Pick<StoredRows, "index" | "words">> {
     const { ref, start, indexed, pages } = segment;

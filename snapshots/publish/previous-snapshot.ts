@@ -131,7 +131,7 @@ export class PreviousSnapshot {
     return new Set([...this.#present.keys(), layout.manifest(this.commit.manifest.hash)]);
   }
 
-  /** Whether the store has all of them, as far as they were read. */
+  /** Whether the store has every object that the manifest and its segments name. */
   get complete(): boolean {
     return this.#present.size === this.#named;
   }
@@ -163,7 +163,6 @@ export class PreviousSnapshot {
     return this.hasBeside(segment.ref) ? segment.ref : undefined;
   }
 
-  /** Whether the store has the objects beside a segment. */
   hasBeside(ref: SegmentRef): boolean {
     return besideSegment(ref).every(([key]) => this.#present.has(key));
   }

@@ -31,7 +31,7 @@ export interface ReadSources {
   markets: number;
   /** For each row of the current snapshot, the number of the file that still has it, or 0. */
   kept: FileNumbers;
-  /** By the segment's hash: origins of those of its segments whose files have not changed. */
+  /** The origins of those segments of the current snapshot whose files have not changed, by the segment's hash. */
   sameOrigins: ReadonlyMap<string, ObjectRef>;
   /** Markets that are new or changed. */
   sort: ExternalSort;

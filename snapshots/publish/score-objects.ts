@@ -50,7 +50,7 @@ export function referToScores({ list, records, histories, dimensions }: ScoreObj
   };
 }
 
-/** Also mends objects that were altered. Returns the references for the manifest. */
+/** Also mends objects that were altered. */
 export async function writeScores(objects: ObjectWriter, scores: ScoreObjects): Promise<ScoreRefs> {
   const { list, records, histories, dimensions } = scores;
   const open = [list, ...records.values()];

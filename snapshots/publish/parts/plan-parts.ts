@@ -36,7 +36,7 @@ interface Keys {
 
 /**
  * Divides a publish run into `count` parts of about the same size, and stores the plan. Reads only ids and times of the
- * sources. A plan that the run already has stays; throws RUN_MISMATCH when it was made from something else.
+ * sources. A plan that the run already has stays, and must have been made from the same.
  */
 export async function planParts(options: PublishOptions, name: string, count: number): Promise<PartsPlan> {
   const { storage, signing, sources: open, progress = () => {} } = options;
@@ -81,7 +81,6 @@ export async function planParts(options: PublishOptions, name: string, count: nu
   }
 }
 
-/** Throws RUN_MISMATCH unless the plan was made from the same. */
 function requireSame(
   { name, storage }: Run,
   plan: PartsPlan,
@@ -181,12 +180,11 @@ export async function writePart({ name, storage, signing }: Run, part: Unsealed<
   await storage.put(key, sealSigned(signing?.key, key, part));
 }
 
-/** Undefined when the run has no plan. Throws UNTRUSTED_PREDECESSOR when nobody trusted made it. */
+/** Undefined when the run has no plan. */
 function findPlan(run: Run): Promise<PartsPlan | undefined> {
   return readTrusted(run, layout.runPlan, run.name);
 }
 
-/** Throws PARTS_MISSING when there is no plan, FormatError when this program cannot go on with it. */
 export async function readPlan(run: Run): Promise<PartsPlan> {
   const key = layout.runPlan(run.name);
   const plan = await findPlan(run);
@@ -206,7 +204,7 @@ export async function readPlan(run: Run): Promise<PartsPlan> {
 
 const sameProgram = "use the same version of program and Node for all parts of a run";
 
-/** Throws FormatError when another version of DuckDB, or of the rules for sources, made the plan. */
+/** Another version of DuckDB, or of the rules for sources, makes other digests of rows. */
 export function requireSameRows({ name }: Run, { rowDigests: planned }: PartsPlan, own: string): void {
   if (planned === own) return;
   const reason = `it was made by rules for rows ${planned}, and this program has ${own}: ${sameProgram}`;
@@ -219,7 +217,7 @@ export async function findPart(run: Run, plan: PartsPlan, part: number): Promise
   return record?.plan === plan.digest && record.part === part ? record : undefined;
 }
 
-/** In order. Throws PARTS_MISSING, which names those that are missing. */
+/** In order. */
 export async function readParts(run: Run, plan: PartsPlan): Promise<PartRecord[]> {
   const found = await inParallel(plan.parts.keys(), (index) => findPart(run, plan, index + 1));
   const missing = found.flatMap((record, index) => (record ? [] : [index + 1]));
@@ -251,10 +249,7 @@ async function readTrusted<Name extends unknown[], T extends { digest: string; n
   });
 }
 
-/**
- * The commit on which a run builds; undefined where it makes the first. Throws RUN_MISMATCH when that number is another
- * commit now.
- */
+/** The commit on which a run builds; undefined where it makes the first. */
 export async function plannedCommit({ storage }: Run, { commit }: PartsPlan): Promise<Commit | undefined> {
   const found = commit ? await readCommit(storage, commit.commit) : undefined;
   if (found?.digest === commit?.digest) return found;
@@ -269,7 +264,7 @@ export function pinnedBy({ startedAt, files, scoreFiles }: PartsPlan): PinnedFil
   return { now: new Date(startedAt), files: [...files, ...scoreFiles] };
 }
 
-/** The markets of a part. */
+/** `part` counts from 1. */
 export function rangeOf({ parts }: PartsPlan, part: number): KeyRange {
   const [from, before] = [parts[part - 1], parts.slice(part).find(({ markets }) => markets > 0)];
   return { from: part === 1 ? undefined : from?.keys[0], before: before?.keys[0] };

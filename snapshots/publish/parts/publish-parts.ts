@@ -141,8 +141,7 @@ function filesBeside({ from, before }: KeyRange, files: PartsPlan["files"]): Par
 
 /**
  * Finishes a run whose parts have all been made, as `publish` finishes one of its own. A repeated join that was
- * interrupted after its commit finishes that. Throws COMMIT_LOST when the commit that the run builds on is no longer
- * the newest.
+ * interrupted after its commit finishes that.
  */
 export async function joinParts(options: PublishOptions, name: string): Promise<PublishReport> {
   const run: Run = { name, storage: options.storage, signing: options.signing };

@@ -39,9 +39,7 @@ export async function treeBefore(storage: Storage, newest: Commit | undefined): 
   return (newest ? (await LogTree.upTo(storage, newest)).head : treeHead([])).toString("hex");
 }
 
-/**
- * Whether a witness of the publisher's policy cosigned the newest checkpoint: when, in seconds since 1970, or why not.
- */
+/** Whether a witness of the policy cosigned the newest checkpoint: when, in seconds since 1970, or why not. */
 export type Witnessed = { name: string } & ({ time: number } | { fault: string });
 
 /**
@@ -120,7 +118,6 @@ async function areRight(storage: Storage, bundles: readonly Tile[], leaves: Entr
   return verdicts.every(Boolean);
 }
 
-/** Writes those tiles that the store lacks or has with other bytes. */
 async function putTiles(
   publicTree: PublicTree,
   tiles: readonly Tile[],

@@ -39,7 +39,6 @@ import {
   updateSite,
 } from "./site.ts";
 
-/** The site to publish beside the scores. */
 export interface SiteOptions {
   /** Without one, the store's site files stay as they are. */
   site?: Site | undefined;
@@ -55,7 +54,7 @@ export interface SiteOptions {
   citeAs?: string | null | undefined;
   /** Where to get a key; null for none. By default what the store already names. */
   contact?: string | null | undefined;
-  /** How the run signs. When it does, it shows the newest commit that it trusts. */
+  /** A run with a key shows the newest commit that it trusts. */
   signing?: Signing | undefined;
   /** Keys of objects that are known to be damaged. They are written again even though the store lists them. */
   faulty?: ReadonlySet<string> | undefined;
@@ -66,7 +65,6 @@ interface AtHand {
   commit: Commit;
   /** The log as it was when the run began, if that commit was its newest. */
   log?: RunLog | undefined;
-  /** What the commit's manifest says of scores. */
   manifest?: Pick<Manifest, "scores">;
   /** By hash. */
   objects?: ReadonlyMap<string, Buffer>;
@@ -117,10 +115,7 @@ async function namedIn(
   return complete(await publishedNames(tree.storage));
 }
 
-/**
- * Updates the mutable objects after a successful publish run and records it in checked.json, signed when there is a
- * key. Returns what the witnesses made of the checkpoint.
- */
+/** Updates the mutable objects after a successful publish run, and records the run in checked.json. */
 export async function finishRun(
   storage: Storage,
   atHand: AtHand,

@@ -36,7 +36,6 @@ export class PublicTree {
     this.#listed = listed;
   }
 
-  /** Lists the folders side by side. */
   static async of(storage: Storage, faulty: ReadonlySet<string> = new Set()): Promise<PublicTree> {
     const listed = new Map<string, ObjectInfo>();
     await inParallel(folders, async (folder) => {
@@ -137,7 +136,6 @@ export async function publishedNames(storage: Storage): Promise<Named> {
   }
 }
 
-/** Writes those files of a site that the store lacks or has in another version. */
 export async function updateSite(tree: PublicTree, site: Site, { api, ...others }: Named): Promise<void> {
   const files = await site.files(api, others);
   await inParallel([...files], ([key, bytes]) => tree.putIfDifferent(key, bytes));
