@@ -82,7 +82,6 @@ async function namedCommit(catalog: Catalog, snapshotId: string): Promise<LogEnt
   return (await log.readable()).find(stands) ?? newest;
 }
 
-/** What `read` makes of the snapshot of a commit. */
 export function readSnapshot<T>(
   catalog: Catalog,
   commit: LogEntry,
@@ -149,7 +148,6 @@ export interface StreamChunk {
 export interface Stream {
   /** Rows or bytes. */
   count: number;
-  /** Reads the next chunk only when it is asked for. */
   read(): AsyncGenerator<StreamChunk, void, void>;
   /** One gzip member, where that can be put together from stored pieces. */
   readGzip?(): AsyncGenerator<StreamChunk, void, void>;

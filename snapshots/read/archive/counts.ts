@@ -24,7 +24,6 @@ import {
 import { countFacets } from "./count-facets.ts";
 import { evaluate } from "./evaluate.ts";
 
-/** The state of the current snapshot and of its publisher. */
 export function statusOf(catalog: Catalog, { staleAfterSeconds }: { staleAfterSeconds: number }): Status {
   const { commit, manifest } = catalog.requireCurrent();
   const checkedAt = catalog.checkedAt() ?? commit.publishedAt;
@@ -111,7 +110,6 @@ export function parseFacetQuery(parameters: Parameters, asOf?: AsOf): FacetQuery
   };
 }
 
-/** Facets are counted by `plan`. */
 export async function askFacets(
   catalog: Catalog,
   { filter, by, limit, asOf }: FacetQuery,

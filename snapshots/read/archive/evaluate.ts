@@ -58,7 +58,7 @@ export class ArchiveIndex<Columns extends SegmentColumns = SegmentColumns> {
     }
   }
 
-  /** Has the columns of these fields read in the segments that need them. */
+  /** Loads the columns of these fields in the segments that need them. */
   load(fields: readonly FacetName[], needs: (segment: Columns, index: number) => boolean): void {
     const lacking = fields.find((field) => this.#lacking.has(field));
     if (lacking)
@@ -72,7 +72,7 @@ export class ArchiveIndex<Columns extends SegmentColumns = SegmentColumns> {
   }
 }
 
-/** A filter's times exclude all markets of a segment, so nothing else of its index is needed. */
+/** Whether a filter's times exclude all markets of a segment. Then nothing else of its index is needed. */
 export function isLeftOut(
   { oldest, newest }: Pick<TimeColumn, "oldest" | "newest">,
   conditions: readonly Condition[],

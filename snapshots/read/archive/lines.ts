@@ -76,7 +76,7 @@ export class Lines {
     return this.#linesAt(this.#places);
   }
 
-  /** Throws RangeError for a response without markets. */
+  /** There must be a market. */
   async lastId(): Promise<string> {
     const last = this.#places.at(-1);
     if (!last) throw new RangeError("there is no last market");

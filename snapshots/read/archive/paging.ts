@@ -314,7 +314,6 @@ export function decodeCursor(text: string): Cursor {
   throw invalidCursor();
 }
 
-/** No reader of this store gave out the cursor, or not in this form. */
 export const invalidCursor = () =>
   new Fault(
     "INVALID_CURSOR",

@@ -28,7 +28,6 @@ export interface RowsQuery extends ArchiveQuery {
   skip: number;
 }
 
-/** For all rows in one answer. */
 export function parseRowsQuery(parameters: Parameters, asOf?: AsOf): RowsQuery {
   for (const name of ["page", "pageSize"]) {
     if (parameters.has(name))
@@ -46,7 +45,6 @@ export function parseRowsQuery(parameters: Parameters, asOf?: AsOf): RowsQuery {
   return { ...archiveQueryOf(parameters, asOf), skip: skip ?? 0 };
 }
 
-/** A form in which rows are written. */
 export interface RowsForm extends Omit<CsvForm, "mark"> {
   /** What precedes the rows; it depends on the version of the feed. */
   head(version: string): Buffer;
@@ -69,7 +67,6 @@ const rowsFetched = paging.maxPageSize;
 // response for any filter.
 const rowsAtOnce = rowsFetched / 4;
 
-/** All rows in one answer. */
 export async function askRows(catalog: Catalog, query: RowsQuery, form: RowsForm): Promise<Asked<RowsPlan>> {
   const { skip, cursor = "", filter } = query;
   const whole = async <T>(working: Promise<T>) =>

@@ -23,7 +23,6 @@ export class ObjectCache {
     this.#kept = new Memo({ most: maxBytes }, ({ length }) => length);
   }
 
-  /** The stored bytes of an object. */
   get(key: string, ref: NamedObject): Promise<Buffer> {
     return this.#kept.get(key, () => readObject(this.#storage, key, ref, awaitBudget));
   }
@@ -37,7 +36,7 @@ export class ObjectCache {
     return this.#kept.get(name, read);
   }
 
-  /** Bytes of an object as the store has them. */
+  /** As the store has them: the caller verifies them. */
   async range(key: string, range: ByteRange): Promise<Buffer> {
     const bytes = await this.#storage.get(key, { range });
     if (bytes) return bytes;

@@ -74,7 +74,6 @@ export class Catalog {
     return this.#current;
   }
 
-  /** The same, or SNAPSHOT_UNAVAILABLE. */
   requireCurrent(): ListedSnapshot {
     if (this.#current) return this.#current;
     throw noSnapshot();
@@ -284,7 +283,6 @@ export class Catalog {
   }
 }
 
-/** Says which object is damaged, and the way back. */
 function heldBack({ entry }: Commit, fault: ObjectError): ObjectError {
   if (fault instanceof FormatError) return fault;
   const reason =

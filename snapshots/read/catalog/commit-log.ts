@@ -114,10 +114,7 @@ export class CommitLog {
     return isWithdrawn(number, this.#newest?.entry);
   }
 
-  /**
-   * A commit by its number; undefined when there is none in the log. Throws DAMAGED_LOG when the log does not lead
-   * there, or StorageError.
-   */
+  /** Undefined when the log has no commit of this number. Throws DAMAGED_LOG when the log does not lead there. */
   async entry(number: number): Promise<LogEntry | undefined> {
     if (number < 1 || number > (this.#newest?.entry.commit ?? 0)) return undefined;
     while (number < this.#oldest!.entry.commit) await this.#fetchOlder();

@@ -31,7 +31,7 @@ export async function listExports(exports: Exports): Promise<ExportList> {
 
 const sum = (numbers: readonly number[]) => numbers.reduce((total, each) => total + each, 0);
 
-/** So many exports are listed, the newest ones. A collection keeps far fewer. */
+/** The most exports that are listed: the newest ones. A collection keeps far fewer. */
 const maxRecords = 100;
 
 /** The exports of a store that can be believed, and their files. */
@@ -128,7 +128,7 @@ export class Exports {
     return [...keys].flatMap((key) => stored.get(key) ?? []);
   }
 
-  /** A record that is sound and believed. */
+  /** Undefined unless the record is sound and believed. */
   async #read<Content extends ExportRecord | ChangeFiles>(kind: Kind<[string], Content>, name: string) {
     const record = await readSound(this.#storage, kind, name);
     return record && this.#reader.believesExport(kind(name), record) ? record : undefined;

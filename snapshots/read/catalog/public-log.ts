@@ -33,7 +33,7 @@ import { awaitBudget, budgets, Memo } from "../budgets.ts";
 import type { Catalog } from "./catalog.ts";
 import type { CommitLog, LogEntry } from "./commit-log.ts";
 
-/** What the head of a full tile takes of the time between two rounds. */
+/** Computing the head of a full tile takes as long as inflating this many runs. */
 const stepsPerHead = 4;
 
 /**
@@ -78,7 +78,7 @@ export class PublicLog {
 
   /** The checkpoint that was signed at a size, if it is one of this log. */
   async checkpointOf(size: number): Promise<NotedCheckpoint | undefined> {
-    // The store is asked for no more names than a log has.
+    // The store is never asked for sizes beyond the known log.
     if (size > (this.#log.newest?.entry.commit ?? 0)) return undefined;
     return this.#checkpoint(String(size), async () => {
       const found = await anyCheckpoint(this.#storage, layout.logCheckpointOf(size));
@@ -87,7 +87,7 @@ export class PublicLog {
     });
   }
 
-  /** The entry of a commit, of whose record readers keep little. */
+  /** Reads the commit again, since readers keep only a part of it. */
   async entry({ commit, digest }: LogEntry): Promise<Buffer> {
     const { newest } = this.#log;
     const found = newest?.digest === digest ? newest : await readCommit(this.#storage, commit);
@@ -125,7 +125,7 @@ export class PublicLog {
     return (await this.#checkpoints.get(name, async () => ({ found: await read() }))).found;
   }
 
-  /** The entries of a bundle, taken from the widest one of these, so that no more of them are read than there are. */
+  /** Cuts a bundle from the widest one of its index, so that the store is read once for all widths. */
   async #bundle(tile: Tile): Promise<Buffer | undefined> {
     if (!(await this.#leavesBelow(tile))) return undefined;
     const known = (await this.#leaves()).length / hashBytes;
@@ -217,10 +217,7 @@ async function checkpointFor(
   return (await publicLog.checkpointOf(commit)) ?? newest;
 }
 
-/**
- * Proves that the log of a checkpoint has a commit. Where there is no checkpoint, or an older one, the entry comes
- * alone.
- */
+/** Proves that a checkpoint's log has a commit. Without a checkpoint, or with an older one, the entry comes alone. */
 export async function proveCommit(
   publicLog: PublicLog,
   logged: LogEntry,

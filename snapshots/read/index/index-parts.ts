@@ -44,7 +44,6 @@ export function parsePartsQuery(parameters: Parameters): string[] {
 
 interface FoundPart {
   bytes: number;
-  /** Throws SECTION_NOT_FOUND when its snapshot was collected meanwhile. */
   read(): Promise<Buffer>;
 }
 
@@ -205,7 +204,6 @@ async function* piecesOf(parts: readonly FoundPart[], range: ByteRange): AsyncGe
   }
 }
 
-/** No kept snapshot has a part of an index with this hash. */
 const sectionNotFound = (hash: string) =>
   new Fault(
     "SECTION_NOT_FOUND",

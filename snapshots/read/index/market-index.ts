@@ -36,7 +36,6 @@ export function askIndex(
   });
 }
 
-/** The root of a snapshot's index, and how many markets are below it. */
 export const indexOf = ({ indexRoot, counts: { markets } }: LogEntry) => ({ indexRoot, markets });
 
 // Each takes at most half a megabyte.

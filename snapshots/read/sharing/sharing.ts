@@ -8,7 +8,6 @@ import type { LogEntry } from "../catalog/commit-log.ts";
 import type { Exports } from "../catalog/exports.ts";
 import { invalidParameter, optionalInteger, type Parameters, timeOf } from "../parameters.ts";
 
-/** What the shared table is read from. */
 export interface TableSource {
   catalog: Pick<Catalog, "requireCurrent" | "log">;
   exports: Pick<Exports, "list" | "changes">;
