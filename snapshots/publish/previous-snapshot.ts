@@ -126,7 +126,7 @@ export class PreviousSnapshot {
     return this.#present;
   }
 
-  /** Of the objects that are there, and of the manifest itself, which was read. */
+  /** Keys of the objects that are there, and of the manifest itself, which was read. */
   get keys(): ReadonlySet<string> {
     return new Set([...this.#present.keys(), layout.manifest(this.commit.manifest.hash)]);
   }
@@ -141,7 +141,7 @@ export class PreviousSnapshot {
     return this.segments.filter(({ indexed }) => !indexed).length;
   }
 
-  /** The markets of the segments that its lists name, which may be fewer than it has where one is lost. */
+  /** The markets of the segments that the lists name: fewer than the snapshot has where a list is lost. */
   get markets(): number {
     return this.manifest.segments.reduce((sum, { markets }) => sum + markets, 0);
   }

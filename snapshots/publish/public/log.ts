@@ -94,7 +94,7 @@ async function updateTiles(publicTree: PublicTree, newest: Commit, log?: RunLog)
   }
 }
 
-/** The entries of the last bundle, of which nobody has checked those before the newest. */
+/** The entries of the last bundle. Those before the newest are unchecked. */
 async function tailOf(
   storage: Storage,
   newest: Commit,

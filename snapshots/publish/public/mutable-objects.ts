@@ -98,7 +98,7 @@ export async function updateMutableObjects(
   return { commit, witnessed };
 }
 
-/** What the run is not told is as the store names it. */
+/** Names that the run is not given are those that the store has. */
 async function namedIn(
   tree: PublicTree,
   site: Site | undefined,

@@ -20,7 +20,7 @@ import { Archive, type ListedSnapshot, type Snapshot, SupersededSnapshots } from
 // start.
 const segmentsAtOnce = 32;
 
-/** Commits that are looked at for a whole snapshot. A collection keeps as many of the newest unless it is told less. */
+/** At most this many of the newest commits are tried for a whole snapshot. By default a collection keeps as many. */
 const maxTried = 24;
 
 export interface CatalogOptions extends LogOptions {
@@ -135,9 +135,9 @@ export class Catalog {
     try {
       await this.log.follow();
       const { newest } = this.log;
-      // Read beside the snapshot: a run that ends meanwhile is told by the next look.
+      // Read while the snapshot is loaded: the next refresh tells of a run that ends meanwhile.
       const checked = this.#storage.get(layout.checked, { maxBytes: maxRecordBytes });
-      // What the snapshot throws comes first.
+      // Where the snapshot cannot be loaded either, that error is thrown.
       checked.catch(() => {});
       if (newest && (this.#fault || newest.digest !== this.#current?.commit.digest)) await this.#show(newest);
       // No await here, so that no reader sees the new snapshot and is told that it is held back.
@@ -145,7 +145,7 @@ export class Catalog {
       await this.#reader.remember();
       this.#checkedAt = this.#checkedAtBy(await checked);
     } finally {
-      // Also beside a log or a record that cannot be believed, which may stay so for long.
+      // Also when the log or the record cannot be believed, which may last for long.
       await this.#forgetCollected();
     }
   }
@@ -159,8 +159,8 @@ export class Catalog {
   }
 
   /**
-   * Makes the snapshot of the newest commit the current one. Where that is damaged and nothing whole is shown, the
-   * newest whole one before it becomes that, or else what is left of the newest, since scores need no archive.
+   * Makes the snapshot of the newest commit the current one. If it is damaged and nothing whole is shown, shows the
+   * newest whole one before it, or else what is left of the newest, since scores need no archive.
    */
   async #show(newest: Commit): Promise<void> {
     const damage = new Map<string, ObjectError>();
@@ -275,7 +275,7 @@ export class Catalog {
     const believed = checked && this.#reader.believesRun(checked, this.log.newest?.entry.commit ?? 0);
     // The record of a run that ended with another commit says nothing of this one.
     if (believed && checked.commit === commit) return checked.checkedAt;
-    // A forged record must not make the data look older either than what is known of it.
+    // Nor may a forged record make the data look older than it is known to be.
     return [this.#checkedAt, publishedAt]
       .filter((time) => time !== undefined)
       .sort()

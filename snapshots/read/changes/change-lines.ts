@@ -28,7 +28,7 @@ export interface NetChanges {
   bytes: number;
 }
 
-/** The texts of the newer side must be tagged. */
+/** Tags of the newer side must be those of `tagOf`. */
 export async function netOf(sides: Sides, texts: ChangeTexts, turn: Turn): Promise<NetChanges> {
   const found = await difference(sides, turn);
   const puts = await putsOf(found, sides.after, turn);

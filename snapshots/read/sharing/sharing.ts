@@ -114,7 +114,7 @@ export function tableLines(
 /** What the rows of a file are: those of a version, or of what it changed, where "add" has only new ones. */
 type FileKind = "file" | "add" | "cdf";
 
-/** A line for a file. Only those of a version tell statistics, in the JSON of Delta tables. */
+/** A line for a file. Only the files of a version have statistics, in JSON as Delta tables have it. */
 export function fileLine(
   format: ResponseFormat,
   { version, publishedAt }: Pick<TableVersion, "version" | "publishedAt">,
