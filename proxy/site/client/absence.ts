@@ -55,9 +55,7 @@ export async function requireAbsent(
 
 const idChunkBytes = chunkBytes.ids;
 
-/**
- * The child of the index tree that a segment is, when its ids show that as many have a hash as markets are named.
- */
+/** A segment's child of the index tree. Its ids must show that exactly `named` of them have the hash `wanted`. */
 async function childWithout(
   { need: needs }: Asker,
   wanted: number,

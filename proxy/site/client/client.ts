@@ -386,7 +386,7 @@ export class Client {
           }
         }
         if (answer.skip === end) return;
-        // One that breaks off is no clean end without a line.
+        // A clean end without any line is a wrong answer, and not one that broke off.
         check(answer.skip > before, `None of ${count} lines came.`);
         throw broken(`${answer.skip - before} of ${count} lines came.`);
       } catch (error) {

@@ -19,8 +19,8 @@ export const partsAtOnce = 100;
 const [bytesAtOnce, answersAtOnce] = [4 * 2 ** 20, 4];
 
 /**
- * Parts that were checked, by hash. What no evaluation needs any more is forgotten, the least recently used first, when
- * there are more bytes than these.
+ * Checked parts, by hash. While they have more than `most` bytes, those that no evaluation needs are forgotten, the
+ * least recently used first.
  */
 class Memory {
   /** The least recently used first. */
@@ -78,7 +78,7 @@ class Memory {
   }
 }
 
-/** What of the Cache API of browsers is used. */
+/** The part of the browsers' Cache API that is used. */
 interface WebCache {
   keys(): Promise<readonly { url: string }[]>;
   match(url: string): Promise<Response | undefined>;
@@ -87,8 +87,8 @@ interface WebCache {
 }
 
 /**
- * The same between visits, where the platform has the Cache API. What comes from there is checked like everything else.
- * It is best effort: what fails there is asked of the service.
+ * Keeps checked parts between visits, where the platform has the Cache API. What comes from there is checked again. It
+ * is best effort: what fails there is asked of the service.
  */
 class Disk {
   #url;
@@ -176,7 +176,7 @@ export class Parts {
     });
   }
 
-  /** Brings parts into memory: those that neither this nor the disk has, from the service. */
+  /** Brings parts into memory, from the service where neither memory nor disk has them. */
   async #load(job: Job, parts: readonly Part[]) {
     const wanted: Map<string, Part> = new Map();
     for (const part of parts) {

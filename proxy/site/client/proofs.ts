@@ -83,7 +83,7 @@ async function policyBy(keys: string | readonly string[]): Promise<Policy> {
       : policyOf([keys].flat().map((key) => keyIn(String(key))));
     if (!policy || (isPolicy(keys) && policy.logs.length === 0))
       throw unusable("The policy has no quorum line, or no log.");
-    // All is read at once, and Web Crypto hashes by and by.
+    // Parsing is synchronous, and Web Crypto hashes asynchronously.
     for (const { key } of [...policy.logs, ...policy.witnesses])
       matching(key, toHex(await ownSha256(identified(key))).slice(0, 8));
     if (policy.logs.some(({ key }) => key.kind === "cosignature-ed25519"))
@@ -103,8 +103,8 @@ const unusable = (detail: string) =>
   new ApiError("INVALID_PARAMETER", detail, { title: "The key or policy cannot be used", parameter: "key" });
 
 /**
- * Whether a key that the platform has signed a text so. Throws IntegrityError when it did not, and a DOMException in
- * browsers without Ed25519.
+ * False for a key that the platform cannot check. Throws IntegrityError when the key did not sign the text, and a
+ * DOMException in browsers without Ed25519.
  */
 async function isSigned(key: VerifierKey, text: string, own: Uint8Array<ArrayBuffer>): Promise<boolean> {
   const signed = signedIn(key, text, own);

@@ -247,7 +247,7 @@ export class Prover {
 
   #filterOf(filters: object): ArchiveFilter {
     const given = Object.entries(filters).filter(([, value]) => value !== undefined);
-    // Words would be cut around them, and other markets counted than the service counts.
+    // Words would be split at such a character, and other markets would match than at the service.
     const unknown = /\p{Cn}/u.exec(Object.fromEntries(given).q ?? "");
     const detail = `q has a character that this platform's Unicode does not know: ${unknown?.[0]}`;
     if (unknown) throw this.#asker.invalid(detail, "q");

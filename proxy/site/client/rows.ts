@@ -36,7 +36,7 @@ export function checkerOf(
   /** The market that came last. */
   let before: { time: number; id: string } | undefined;
 
-  /** The next matches, by the pages of the archive that have them: some 500, and of 100 pages at most. */
+  /** The next matches, by the pages of the archive that have them: at most 1,024, of at most 100 pages. */
   async function groupsFrom(at: number, most: number): Promise<Group[]> {
     const { segments } = known.archive;
     // A page has at most 512 markets, so the first is there whole.
@@ -76,7 +76,7 @@ export function checkerOf(
   /**
    * Checks that these texts, newest first, are the markets of a group, that each matches, and that it comes behind the
    * one before: an index that was signed may lie all the same.
-   * @param leaves Of the whole page, unless that is the group.
+   * @param leaves Of the whole page; undefined where all of its markets match.
    */
   async function requireTexts(
     { places, markets, part }: Group,
@@ -107,8 +107,8 @@ export function checkerOf(
   }
 
   /**
-   * Checks that what `take` gives are the matches from `at` on, at most `most`, and gives them on, by groups.
-   * @param take So many of the texts that came, in their order.
+   * Checks that what `take` gives are the matches from `at` on, at most `most`, and yields them group by group.
+   * @param take Gives so many of the texts that came, in their order.
    */
   return async function* checked(
     at: number,

@@ -26,7 +26,7 @@ export const ownSha256: Sha256 = (bytes) =>
 /** @internal A hash, or one that is still to come. */
 export type Hash = Uint8Array | Promise<Uint8Array>;
 
-/** Trees by a hash function, at once where that is. */
+/** Trees over a hash function. They are synchronous where it is. */
 const treesBy = (sha256: Sha256) =>
   treesOf<Hash>((...parts) =>
     parts.some((part) => "then" in part)
