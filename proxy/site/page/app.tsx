@@ -216,7 +216,7 @@ function Colophon() {
 
 function SnapshotShown() {
   const state = useStored(({ shown, newest }) => shown ?? newest);
-  // A view of an earlier state says which one it is. The others have none.
+  // Only these views have earlier states. They say which one is shown.
   const isEarlier = useStored(
     ({ route: { name, query } }) => ["archive", "market", "protocol"].includes(name) && query.has("asOf"),
   );

@@ -107,7 +107,6 @@ export function SkipTo({ id, children }: { id: string; children: string }) {
   );
 }
 
-/** A text to copy, with a button that does it. */
 export function Copyable({ name, text }: { name: string; text: string }) {
   const field = useRef<HTMLTextAreaElement>(null);
   const [copied, setCopied] = useState("");

@@ -50,10 +50,7 @@ export function changed(query: URLSearchParams, changes: Record<string, string |
   return other;
 }
 
-/**
- * The label of a field.
- * @param name of a parameter
- */
+/** The label of the field for a parameter. */
 export function labelOf(name: string) {
   const [, end, field] = /^(min|max)_(.*)$/.exec(name) ?? [];
   if (field) return `${spoken(field)}, ${end === "min" ? "at least" : "at most"}`;

@@ -36,10 +36,10 @@ export interface State {
   jumps: boolean;
 }
 
-/** Holds the state of the page, and notifies watchers of changes. */
 /** Whether the page has a key: none is of the free plan. */
 export const isKeyed = ({ plan }: Pick<State, "plan">) => plan !== "free";
 
+/** Holds the state of the page, and notifies watchers of changes. */
 export class Store {
   state: State;
   #watchers = new Set<() => void>();
