@@ -129,8 +129,8 @@ export const variableName = (setting: string) =>
   setting.replace(/[A-Z]/g, (capital) => `_${capital}`).toUpperCase();
 
 /**
- * Reads the configuration. An empty variable counts as absent. `memory` is what all processes together may use, in
- * bytes. Throws CONFIG, whose message never repeats a value.
+ * An empty variable counts as absent. `memory` is what all processes together may use, in bytes. The message of the
+ * error never repeats a value.
  */
 export function readConfig(env: Record<string, string | undefined>, memory = usableMemory()): Config {
   const given = settings.map((setting) => [setting, env[variableName(setting)] || undefined]);

@@ -60,7 +60,7 @@ export type Response = express.Response<unknown, Exchange> & {
   /** Ends an answer that has not been sent by then. */
   deadline?: NodeJS.Timeout;
 };
-/** Answers a request in the end. What it throws or rejects with is answered as a problem. */
+/** Answers a request. What it throws or rejects with is answered as a problem. */
 export type Handler = (request: Request, response: Response) => void | Promise<void>;
 
 /**
@@ -81,7 +81,7 @@ export function newExchange(
   return { id: randomUUID(), began: performance.now(), search, snapshotId, addressHeaders, params: {} };
 }
 
-/** Returns a function that takes units for work that takes long. They are not given back. */
+/** Each call takes one more unit, for long work. These units are not given back. */
 export function paymentOf(exchange: Exchange): () => Promise<void> {
   return () => {
     exchange.worked = true;

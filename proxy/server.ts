@@ -77,11 +77,10 @@ export function createProxyServer(proxy: ProxyServices) {
 
   return {
     server,
-    /** Tells the companions that the store was looked at. */
     polled(what: keyof Companion["polled"]): void {
       for (const companion of companions) companion.polled[what]();
     },
-    /** Ends the server. Requests in progress get at most `seconds` to finish. */
+    /** Requests in progress get at most `seconds` to finish. */
     async drain(seconds: number): Promise<void> {
       for (const companion of companions) companion.close();
       closing = acceptPending(server);
@@ -142,8 +141,8 @@ function createApp(services: AppServices): Express {
     });
 }
 
-// A longer field is far more than any program sends, and is passed over. Parsing a list of media types or codings takes
-// time by its length, and in places by the square of it.
+// Longer fields are ignored, since no program needs them. Parsing a list of media types or codings takes time in
+// proportion to its length, and in places to the square of it.
 const maxAcceptLength = 1024;
 
 /** Opens the exchange of a request, and reports it when it is over. */

@@ -29,7 +29,6 @@ export interface Companion {
   close: () => void;
 }
 
-/** What a proxy is made of. */
 export interface ProxyServices {
   catalog: Catalog;
   exports: Exports;
@@ -59,7 +58,6 @@ export interface ProxyServices {
   log: Logger;
 }
 
-/** What the app and its companions stand on. */
 export interface AppServices extends ProxyServices {
   recorder: Recorder;
   /** Whether new connections are accepted. */

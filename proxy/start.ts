@@ -40,7 +40,7 @@ interface Dependencies {
 
 /**
  * Starts the proxy: opens store and quota, loads snapshot and keys, listens, and polls both. It also starts without a
- * snapshot. Throws CONFIG that names the variable if the address or the quota file cannot be used.
+ * snapshot.
  */
 export async function startService(
   config: Config,
@@ -162,7 +162,7 @@ async function warnOfNoStore(storage: Storage, log: Logger): Promise<void> {
     log.warn(`${noStoreAt(storage)} (SNAPSHOT_STORE); the proxy keeps looking for it`);
 }
 
-/** Throws CONFIG if the file cannot be used. A Redis server that is away does not prevent the start. */
+/** A file that cannot be used prevents the start, and a Redis server that is away does not. */
 export async function openQuota(
   { quotaStore }: Pick<Config, "quotaStore">,
   { directory, log }: Pick<Dependencies, "directory"> & { log: Pick<Logger, "warn"> },
@@ -177,10 +177,7 @@ export async function openQuota(
   }
 }
 
-/**
- * Listens on an address, whose port `variable` sets. Throws CONFIG that names the variable if the address is taken or
- * not available.
- */
+/** `variable` names the setting of the port, for messages. */
 export async function listen(
   server: Server,
   { host, port }: { host: string; port: number },

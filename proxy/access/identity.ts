@@ -9,7 +9,6 @@ import { type KeyRing, type KeyVerdict, keyFaults } from "../../snapshots/keys/k
 import { freeAccounts } from "../quota/counters.ts";
 import type { Caller } from "../quota/quota.ts";
 
-/** The caller, as far as plan and quota are concerned. */
 export interface Identity extends Caller {
   keyed: boolean;
   /** Owner of the key, or "" without one. */
@@ -19,8 +18,7 @@ export interface Identity extends Caller {
 
 /**
  * Returns a function that identifies the sender of a request by its key, or by its address if it has none. Call it
- * again whenever needed, because a key may end meanwhile. At a `webSocket` endpoint the key may also come as a
- * subprotocol. The function throws INVALID_API_KEY, and SNAPSHOT_UNAVAILABLE before the keys are loaded.
+ * again whenever needed, because a key may end meanwhile.
  */
 export function senderOf(
   { rawHeaders, socket }: IncomingMessage,
@@ -42,8 +40,8 @@ export function holderOf(keys: KeyRing, verdict: KeyVerdict): Identity {
 }
 
 /**
- * Throws API_KEY_REQUIRED, DEVELOPER_REQUIRED or AEGIS_REQUIRED unless the plan suffices (INTERFACE 5.2). The message
- * names `what` needs the plan, and `contact` as the place to get a key.
+ * Refuses a caller whose plan does not suffice (INTERFACE 5.2). The message says `what` needs the plan, and names
+ * `contact` as the place to get a key.
  */
 export function requirePlan(
   { plan, keyed }: Identity,

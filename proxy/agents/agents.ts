@@ -56,7 +56,7 @@ export function createAgents(
   const { apiUrl, now, catalog } = services;
   const base = apiUrl?.href.replace(/\/$/, "") ?? "";
 
-  /** Calls a tool. A refusal is a result too, which tells the agent why. */
+  /** A refusal is a result too, which tells the agent why. */
   async function call(name: string, given: Arguments, request: Incoming, response: Outgoing, told: Told) {
     const { locals } = response;
     const known = toolNamed(name);
@@ -204,8 +204,8 @@ function queryOf(given: Arguments): string {
 }
 
 /**
- * Throws INVALID_PARAMETER unless the call has every argument that the tool requires, and the tool's own arguments and
- * lists are valid. The checks of the request read the others.
+ * Refuses a call that lacks a required argument, or whose list or own argument of the tool is wrong. The checks of the
+ * request read the other arguments.
  */
 function requireArguments(tool: Tool, given: Arguments): void {
   for (const row of parametersOf(tool)) {
@@ -220,7 +220,7 @@ function requireArguments(tool: Tool, given: Arguments): void {
 
 type Arguments = Readonly<Record<string, unknown>>;
 
-/** A call of a tool, and what the endpoint answered that it stands for. */
+/** A call of a tool, and the answer of the endpoint that it stands for. */
 interface Answered {
   given: Arguments;
   parameters: Parameters;
@@ -233,7 +233,7 @@ interface Answered {
 
 /** How a tool shows the answer of its endpoint. */
 interface Shape {
-  /** Parameters of the request that are not its own defaults. */
+  /** Defaults of parameters, where they differ from the endpoint's. */
   otherwise?: Readonly<Record<string, string>>;
   /** As described in the tool's `result`; the whole JSON if left out. */
   data?: (answered: Answered) => unknown;
@@ -269,7 +269,7 @@ function listedMarket({ dimensions, ...market }: HistoricalMarket) {
 
 const quotas = Object.entries(plans).map(([plan, { dailyQuota }]) => ({ plan, unitsPerDay: dailyQuota }));
 
-/** By their tags. */
+/** By entity tag. */
 const lists = new Memo<ScoreList>(budgets.scoreLists);
 
 export const shapes: Record<ToolName, Shape> = {

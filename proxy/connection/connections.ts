@@ -33,7 +33,6 @@ interface Connection {
   deadline: NodeJS.Timeout;
   /** When its last answer was over, by `performance.now()`. */
   idleSince?: number;
-  /** The requests that wait behind the current one. */
   waiting: (() => void)[];
   /** Whether no more requests are taken. */
   finished: boolean;

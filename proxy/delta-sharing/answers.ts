@@ -56,7 +56,7 @@ export function sharingAnswers(services: AppServices) {
   const file: Answer = async ({ params }, request) => {
     catalog.requireCurrent();
     const { hash, changes } = params as { hash: string; changes?: string };
-    // Several snapshots may have this file.
+    // Without a snapshot's id, since several snapshots may have this file.
     return fileReply(request, await exports.openFile(hash, changes));
   };
 
@@ -125,7 +125,7 @@ export function sharingAnswers(services: AppServices) {
   } satisfies Record<string, Answer>;
 }
 
-/** Throws SHARE_NOT_FOUND unless the names in a path are those of the share, in any letter case. */
+/** The names in a path must be those of the table, in any letter case. */
 function requireNames(params: Exchange["params"]): void {
   const known: Record<string, string> = { share, schema, table: name };
   for (const [kind, given] of Object.entries(params))
@@ -143,7 +143,7 @@ function pageOf(items: readonly object[], parameters: Parameters) {
   return { items: items.slice(from, to), ...(to < items.length && { nextPageToken: String(to) }) };
 }
 
-/** The form of lines that a request wants: the plain one unless it accepts only the other. */
+/** `parquet`, unless the request accepts `delta` alone. */
 function formatOf({ headers }: Request): ResponseFormat {
   const capabilities = String(headers["delta-sharing-capabilities"] ?? "").toLowerCase();
   const [, formats = ""] = /(?:^|;)\s*responseformat=([^;]*)/.exec(capabilities) ?? [];

@@ -116,7 +116,6 @@ export function createQuota(
     });
 
   return {
-    /** Takes units, unless they would pass the limit. */
     async take(caller: Caller, units: number): Promise<Receipt> {
       const { plan, account, limit } = caller;
       const { day, resetAt } = currentDay();
@@ -192,7 +191,6 @@ function dayOf(now: number): { day: string; resetAt: number } {
   return { day: new Date(midnight).toISOString().slice(0, 10), resetAt: midnight + dayMilliseconds };
 }
 
-/** The refusal of a caller whose day's units are used up: plan, reset and how to get more. */
 export function quotaExceeded({ plan, limit, resetAt }: Receipt): Fault<ErrorCode> {
   const reset = new Date(resetAt).toISOString();
   return new Fault(

@@ -7,7 +7,7 @@ import type { QuotaStore } from "./counters.ts";
 const start =
   /^redis(s?)(?:\+(sentinel|cluster))?:\/\/(?:((?:[^\s@/?#%]|%[\dA-Fa-f]{2})*)@)?([^\s@/?#]+)(.*)$/s;
 
-/** The text after the hosts, and their default port, as clients of Redis in other languages have it. */
+/** The text after the hosts, and their default port, as in the addresses of Redis clients in other languages. */
 const modes = {
   redis: { rest: /^/, port: 6379 },
   sentinel: {

@@ -5,9 +5,7 @@ import { type Answer, askedReply, jsonContent, type Reply } from "../reply/reply
 import { fileReply } from "../reply/stream.ts";
 import type { AppServices } from "../services.ts";
 
-/**
- * What readers evaluate queries from by themselves: the index with its proof, its parts, and absence (INTERFACE 4.12).
- */
+/** What readers need to evaluate queries: the index with its proof, its parts, and absence (INTERFACE 4.12). */
 export function recomputeAnswers({ catalog, publicLog }: Pick<AppServices, "catalog" | "publicLog">) {
   const parts = new IndexParts(catalog);
   /** A reply with parts of indexes, which belong to no single snapshot. */

@@ -14,7 +14,7 @@ import { rateLimitLines } from "../quota/quota.ts";
 export const headersAt = (path: string): Exchange["addressHeaders"] =>
   isCrossSite(path) ? apiHeaders : securityHeaders;
 
-/** Those of an address where the caller chooses the media type. */
+/** The headers of an address where the caller chooses the media type. */
 export const negotiatedHeaders = { ...apiHeaders, Vary: negotiatedVary };
 
 /** The headers that do not depend on the request, as text. Node would check and join them for each answer. */
@@ -33,7 +33,7 @@ export function exchangeHeaders(exchange: HeaderSource, now: number): Record<str
   return { ...exchange.addressHeaders, ...Object.fromEntries(lines.map((line) => line.split(": ", 2))) };
 }
 
-/** Those of the request as lines of a head. All their values are our own, so Node need not check them. */
+/** The headers of one request as lines of a head. All values are our own, so Node need not check them. */
 function requestLines({ id, receipt }: HeaderSource, snapshotId: string | undefined, now: number): string {
   const snapshot = snapshotId === undefined ? "" : `X-Snapshot-Id: ${snapshotId}\r\n`;
   return `${snapshot}X-Request-Id: ${id}\r\n${receipt ? rateLimitLines(receipt, now) : ""}`;
@@ -112,7 +112,6 @@ export async function textContent(text: Buffer, coding: Coding, contentType?: st
 export const jsonContent = (value: object, coding: Coding) =>
   textContent(Buffer.from(JSON.stringify(value)), coding);
 
-/** A small answer that is not cached. */
 export function uncachedText(text: Buffer, snapshotId?: string, contentType?: string): Reply {
   return {
     snapshotId,
@@ -146,7 +145,6 @@ export function askedReply<Plan>(
 /** A reply ready to be sent to one request. Only reading a stream can still fail. */
 export interface Prepared {
   status: number;
-  /** The snapshot of the answer. */
   snapshotId?: string | undefined;
   headers: Headers;
   body: readonly Buffer[];
@@ -156,8 +154,8 @@ export interface Prepared {
 }
 
 /**
- * Decides status, coding and body of a reply to a request. It calls `beforeWork` with the price of a stream; what that
- * throws ends the request.
+ * Decides status, coding and body of a reply to a request. Before content is worked out that the caller pays for, it
+ * calls `beforeWork` with the price of a stream. What that throws ends the request.
  */
 export async function prepare(
   request: Request,

@@ -22,7 +22,7 @@ const prices = {
   bytes: { perUnit: chunkBytes.file, atOnce: 8, answers: "8 downloads" },
 } as const;
 
-/** Throws QUOTA_EXCEEDED when the units left today do not pay for the whole stream. */
+/** Refuses a stream that the units left today do not pay for as a whole. */
 export function requireUnits(
   { stream: { count, advice }, price }: Streamed,
   { plan, limit, remaining, resetAt, units: taken }: Receipt,
@@ -80,7 +80,6 @@ export function createStreamSender({ quota, metrics, limits, now }: ProxyService
 
   const groupOf = (price: Streamed["price"], owner: string) => `${price} ${owner}`;
 
-  /** Throws TOO_MANY_CONNECTIONS when an owner may not have one more answer of a price open. */
   function requireRoom(price: Streamed["price"], owner: string): void {
     const { atOnce, answers } = prices[price];
     if ((open.get(groupOf(price, owner)) ?? 0) < atOnce) return;

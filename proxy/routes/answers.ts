@@ -34,7 +34,7 @@ const ids = Object.keys(endpoints).filter((id): id is AnsweredId => table[id]!.a
 
 export type Answers = Record<AnsweredId, Answer>;
 
-/** The answer of each endpoint, and the last middleware, which sends it. An endpoint without one does not compile. */
+/** The answer of each endpoint, and the handler that sends it. An endpoint without an answer does not compile. */
 export function createAnswers(services: AppServices) {
   const fileAt = staticReplies(services.files);
   const file: Answer = (_exchange, { path }) => fileAt(path);

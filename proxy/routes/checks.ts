@@ -29,7 +29,6 @@ export function canonicalTarget(raw: string): string {
   return (apiRootOf(path) ?? "") + nowhere + near;
 }
 
-/** The message for a target that no endpoint has. */
 export function notFoundDetail(path: string): string {
   const hint = path.endsWith(nowhere + slash) ? " One differs from this in a slash at its end only." : "";
   return `There is no such address; paths are matched byte for byte.${hint}`;
@@ -145,7 +144,7 @@ const requireQuery: Check = (_request, { queryFault }) => {
 // A refused body is read up to here, because a client that is still writing would not see the answer.
 const readBeforeRefusal = 1024 * 1024;
 
-/** Reads the JSON body of a request into the exchange, or throws the fault of the body. */
+/** Reads the JSON body of a request into the exchange. */
 export function readBody({ schema, maxBytes }: RequestBody, { requestSeconds }: Limits): Check {
   return async (request, exchange, response) => {
     const fault = faultOfHead(request, maxBytes);

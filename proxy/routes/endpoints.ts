@@ -46,7 +46,6 @@ import {
 import { fileReply } from "../reply/stream.ts";
 import type { AppServices } from "../services.ts";
 
-/** What the service's own endpoints answer. */
 export const ownAnswers = (services: AppServices) => ({
   ...scoreAnswers(services),
   ...archiveAnswers(services),
@@ -222,7 +221,7 @@ function archiveAnswers({ catalog, exports, now }: AppServices) {
   } satisfies Record<string, Answer>;
 }
 
-/** Throws BAD_REQUEST for HTTP/1.0, in which a client could not tell a complete answer from one that was cut off. */
+/** Refuses HTTP/1.0, in which a client could not tell a complete answer from one that was cut off. */
 function requireChunks({ httpVersion }: Request, contentType: string): void {
   if (httpVersion !== "1.0") return;
   const detail = `${contentType.split(";")[0]} needs HTTP/1.1, where the end of an answer can be told.`;
@@ -260,7 +259,7 @@ function proofAnswers({ catalog, publicLog }: Pick<AppServices, "catalog" | "pub
 function serviceAnswers(services: AppServices) {
   const { catalog, publicLog, keys, quota, listening, pollAge } = services;
 
-  /** A file of the public log. Throws NOT_FOUND with the message `missing` where the log lacks it. */
+  /** A file of the public log. `missing` is the message where the log lacks it. */
   async function logReply(name: string, missing: string): Promise<Reply> {
     const content = await publicLog.file(name);
     const { snapshotId } = catalog.requireCurrent().commit;

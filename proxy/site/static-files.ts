@@ -61,7 +61,7 @@ let bundles: Promise<ReadonlyMap<string, Buffer>> | undefined;
 
 /**
  * A script or style as it is served: one file that imports nothing, but for `recompute.mjs` beside it, which loads when
- * it is first needed. The first call makes all of them, in a process of their own that takes a tenth of a second.
+ * it is first needed. The first call makes all of them, in a process of its own.
  */
 export async function bundle(name: BundleName): Promise<Buffer> {
   bundles ??= bundleAll();

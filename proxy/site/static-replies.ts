@@ -3,10 +3,6 @@ import { sha256 } from "../../snapshots/store/layout.ts";
 import { inEachCoding, type Reply, tagsOf } from "../reply/reply.ts";
 import type { StaticFile } from "./static-files.ts";
 
-/**
- * Returns a function from the address of a static file to its reply. It throws Error for an address of the table
- * without a file.
- */
 export function staticReplies(files: readonly StaticFile[]): (path: string) => Promise<Reply> {
   const byPath = new Map(files.map((file) => [file.path, file]));
   const replies = new Memo<Reply>({ most: byPath.size || 1 });

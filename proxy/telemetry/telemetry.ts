@@ -117,7 +117,7 @@ interface Measured {
   now: () => number;
 }
 
-/** Registers what is read at every scrape. Over several processes the worst value is shown, and memory is summed. */
+/** Read at every scrape. Over several processes the worst value is shown; memory and connections are summed. */
 export function registerGauges(
   registry: Registry,
   { catalog, objects, quota, pollAge, now }: Measured,
