@@ -28,7 +28,7 @@ export interface Exchange {
   addressHeaders: Readonly<Record<string, string>>;
   /** Path of the request's row in the endpoint table. */
   route?: string;
-  /** What stands in the address for the names in that path. */
+  /** The values of that path's parameters, by name. */
   params: Address["params"];
   /** The caller, once the credentials are checked. */
   caller?: Identity;
@@ -57,7 +57,7 @@ export type Request = express.Request;
 export type Response = express.Response<unknown, Exchange> & {
   /** What the head begins with after its status line: whole lines, which Node does not check again. */
   headText?: string | undefined;
-  /** Ends an answer that has not been sent by then. */
+  /** Cuts off an answer that takes too long to send. */
   deadline?: NodeJS.Timeout;
 };
 /** Answers a request. What it throws or rejects with is answered as a problem. */

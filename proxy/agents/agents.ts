@@ -178,7 +178,7 @@ function isMetered(message: AgentMessage | undefined): boolean {
   return Boolean(tool && endpoints[tools[tool].endpoint].metered);
 }
 
-/** Refuses a body that is no message, or lacks what its method needs. */
+/** Refuses a body that is not a message, or that lacks what its method needs. */
 function malformed(body: unknown, { data, error }: ReturnType<typeof AgentMessage.safeParse>) {
   const missing = data && requiredParams.get(data.method)?.find((name) => !data.params[name]);
   if (data && !missing) return undefined;

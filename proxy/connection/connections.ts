@@ -10,7 +10,7 @@ interface Parser {
   onIncoming: ((request: IncomingMessage, ...more: unknown[]) => number) | null;
 }
 
-// Node's answer to its parser on a change of protocol: the bytes that follow are no HTTP.
+// Node's answer to its parser on a change of protocol: the bytes that follow are not HTTP.
 const leavesRest = 2;
 
 // A waiting request takes far more memory than its bytes.
@@ -29,7 +29,7 @@ export const isBroken = (request: IncomingMessage): boolean => brokenRequests.ha
 
 interface Connection {
   response?: ServerResponse | undefined;
-  /** Ends the answer under way by then. One for the connection: making one for each answer takes longer. */
+  /** Cuts off an answer that takes too long. Each connection has one timer, since one for each answer takes longer. */
   deadline: NodeJS.Timeout;
   /** When its last answer was over, by `performance.now()`. */
   idleSince?: number;

@@ -208,7 +208,7 @@ function addressQuery({ id, secretHash }: KeyRecord, path: string, expires: numb
   return `key=${id}&expires=${expires}&sp=r&sig=${signature}`;
 }
 
-/** Compares byte for byte, and takes as long whatever is wrong. */
+/** Compares byte for byte, in constant time. */
 function isAddressQuery(query: string, record: KeyRecord, path: string, expires: number): boolean {
   const [given, expected] = [query, addressQuery(record, path, expires)].map((text) => Buffer.from(text));
   return given!.length === expected!.length && timingSafeEqual(given!, expected!);

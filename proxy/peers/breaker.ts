@@ -8,7 +8,7 @@ const restMilliseconds = 1000;
 /**
  * A circuit breaker for a peer that may be away. After five failures in a row it rests for a second, then one request
  * tries the peer. Meanwhile all others fail at once with BrokenCircuitError instead of waiting for their deadlines.
- * `counts` tells which failures concern the peer and not only one request.
+ * `counts` says whether a failure concerns the peer, or one request only.
  */
 export function guardPeer(counts: (error: Error) => boolean = () => true) {
   const policy = circuitBreaker(handleWhen(counts), {

@@ -8,7 +8,7 @@ import { secondsUntil } from "../quota/quota.ts";
 import { exchangeHeaders } from "./reply.ts";
 
 const mediaType = "application/problem+json";
-/** When to retry after a 429 or 503. A quota that is used up has a time of its own. */
+/** Retry-After of a 429 or 503. A quota that is used up says when it starts anew instead. */
 const retrySeconds = 5;
 
 export interface ProblemReply {

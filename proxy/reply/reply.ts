@@ -88,16 +88,13 @@ export interface Reply extends Head {
   /** The only coding, for a body that must not be compressed. */
   coding?: Coding;
   /**
-   * Whether a caller who names the tag gets 304 without the content being worked out. Replies have it if the caller
-   * pays for that work.
+   * Whether the snapshot can still be read, so that a caller who names the tag gets 304 without any work. Replies have
+   * it where the caller pays for the work.
    */
   stands?: () => Promise<boolean>;
 }
 
-/**
- * Makes the reply to what an exchange tells of a request. The request itself is for answers that depend on more of HTTP
- * than that.
- */
+/** Makes a reply from the exchange. The request itself is for answers that depend on more of HTTP. */
 export interface Answer {
   (exchange: Exchange, request: Request, response: Response): Promise<Reply> | Reply;
   /** What makes it in other forms than JSON, by media type. */

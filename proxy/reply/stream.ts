@@ -39,7 +39,7 @@ export function requireUnits(
   throw new Fault("QUOTA_EXCEEDED", detail);
 }
 
-/** Sends answers of any length, and to each owner only so many at a time. */
+/** Sends answers of any length, and to each owner a bounded number at a time. */
 export function createStreamSender({ quota, metrics, limits, now }: ProxyServices) {
   /** By price and owner. */
   const open = new Map<string, number>();

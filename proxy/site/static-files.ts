@@ -47,7 +47,7 @@ const entries = ["page/app.tsx", "page/style.css", "client/client.ts", "client/r
 
 type BundleName = "app.js" | "style.css" | "client.js" | "recompute.mjs";
 
-/** Keeps recompute.mjs out of the bundle of the client: a file of its own, under the name that it is served with. */
+/** Keeps recompute.mjs out of the client's bundle, as a file of its own under the name that it is served with. */
 const recomputeBeside: Plugin = {
   name: "recompute beside",
   setup({ onResolve }) {

@@ -75,7 +75,7 @@ export function checkerOf(
 
   /**
    * Checks that these texts, newest first, are the markets of a group, that each matches, and that it comes behind the
-   * one before: an index that was signed may lie all the same.
+   * one before: a signed index may still lie.
    * @param leaves Of the whole page; undefined where all of its markets match.
    */
   async function requireTexts(

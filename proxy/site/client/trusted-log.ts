@@ -29,7 +29,7 @@ export interface Believed {
 /** What a checkpoint says of its log. */
 type LogHead = { size: number; root: string };
 
-/** The most bytes of an entry in a bundle: its length in two, and then as many as these can say. */
+/** The most bytes of an entry in a bundle: two for its length, and then at most 65,535. */
 const entryBytes = 2 + 0xffff;
 
 const proofs = tileProofsOf(trees, (hash) => hash);
@@ -107,9 +107,7 @@ export class TrustedLog {
     };
   }
 
-  /**
-   * Checks that an entry is the one that a time means: the last one published until then that was not withdrawn.
-   */
+  /** Checks that an entry is the one that a time means: the last one published until then and not withdrawn. */
   async #requireMeant(asOf: string, entry: Entry, log: LogHead, signal: AbortSignal | undefined) {
     const time = timeIn(asOf);
     if (Number.isNaN(time) || entry.commit === log.size) return;

@@ -7,7 +7,7 @@ import { Failure, Loading } from "./view.tsx";
 
 type FieldProps = ComponentProps<"input"> & {
   query: URLSearchParams;
-  /** What stands in the field when the query has changed. */
+  /** The field's text after the query has changed. */
   text: string;
   /** Called with what else was entered, without spaces around it. */
   enter: (text: string) => void;

@@ -153,9 +153,7 @@ const kept = 8;
 
 /** The files beside the page, where it is published without the service. */
 class Files extends Client {
-  /**
-   * The files that were read last, by their addresses. A citation is about these bytes, whatever lies there by then.
-   */
+  /** The files read last, by address. A citation is about these bytes, even if the file has changed since. */
   #read = new Map<string, Promise<ArrayBuffer>>();
 
   constructor() {

@@ -211,7 +211,7 @@ const noTrust = new Error(
   "A key is NAME+ID+BASE64, a policy is the text of its file, and a hash has 64 hexadecimal digits.",
 );
 
-/** Parses what a reader entered to check against; undefined when it is no digest of an entry, key or policy. */
+/** Parses what a reader entered to check against; undefined for a text that is neither a digest, a key nor a policy. */
 function trustIn(text: string): Trust | undefined {
   const entered = text.trim();
   if (entered === "") return {};
