@@ -41,7 +41,7 @@ function requestLines({ id, receipt }: HeaderSource, snapshotId: string | undefi
 
 const loopback = ["localhost", "127.0.0.1", "[::1]"];
 
-/** Headers that let pages on loopback addresses and on the service's own origin read an answer, and no others. */
+/** Headers that let pages on loopback addresses and on the service's own host read an answer, and no others. */
 export function ownPageHeaders(origin: string | undefined, apiUrl: URL | undefined): Record<string, string> {
   const { hostname = "" } = URL.parse(origin ?? "") ?? {};
   const own = loopback.includes(hostname) || hostname === apiUrl?.hostname;

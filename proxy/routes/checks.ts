@@ -20,7 +20,7 @@ const [nowhere, slash] = ["/-", "/slash"] as const;
 /**
  * Returns a raw request target if it is, byte for byte, an address of the endpoint table, and else a target that no
  * endpoint has. Other spellings are not normalised: two readers could normalise them differently and then disagree on
- * who may have what. Only this function sees the client's own spelling.
+ * who may have what. The app never sees the client's own spelling.
  */
 export function canonicalTarget(raw: string): string {
   const path = pathOf(raw);
