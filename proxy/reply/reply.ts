@@ -41,10 +41,10 @@ function requestLines({ id, receipt }: HeaderSource, snapshotId: string | undefi
 
 const loopback = ["localhost", "127.0.0.1", "[::1]"];
 
-/** Headers that let pages on loopback addresses and on the service's own host read an answer, and no others. */
+/** Headers that let pages on loopback addresses and at the service's own address read an answer, and no others. */
 export function ownPageHeaders(origin: string | undefined, apiUrl: URL | undefined): Record<string, string> {
-  const { hostname = "" } = URL.parse(origin ?? "") ?? {};
-  const own = loopback.includes(hostname) || hostname === apiUrl?.hostname;
+  const page = URL.parse(origin ?? "");
+  const own = page && (loopback.includes(page.hostname) || page.origin === apiUrl?.origin);
   return { Vary: `${vary}, Origin`, ...(origin && own && originHeaders(origin)) };
 }
 
