@@ -49,7 +49,9 @@ export function sharingAnswers(services: AppServices) {
   }
 
   function addressesFor({ headers }: Request, caller: Identity) {
-    const base = apiUrl?.href.replace(/\/$/, "") ?? `http://${headers.host}`;
+    const base = apiUrl?.href.replace(/\/$/, "") ?? (headers.host && `http://${headers.host}`);
+    // HTTP/1.0 requires none.
+    if (!base) throw new Fault("BAD_REQUEST", "Addresses of files begin with the request's Host; send one.");
     return fileAddresses(keys, caller, { base, now: now() });
   }
 

@@ -305,6 +305,12 @@ describe("the address of a file", () => {
     const call = { method: "POST", headers: { ...key, "content-type": "application/json" }, body: "{}" };
     const [file] = filesOf(await other.get(`${table}/query`, call));
     expect(file!.url.startsWith("http://proxy.test/delta-sharing/files/")).toBe(true);
+    // A request of HTTP/1.0 need not have one.
+    for (const host of ["", "host:\r\n"]) {
+      const fields = Object.entries(call.headers).map(([name, value]) => `${name}: ${value}\r\n`);
+      const head = `POST ${table}/query HTTP/1.0\r\n${host}${fields.join("")}content-length: 2\r\n\r\n`;
+      expect(await other.raw(`${head}{}`)).toMatch(/^HTTP\/1\.1 400 .*"errorCode":"BAD_REQUEST"/s);
+    }
   });
 
   test("is good for 15 minutes, and for nothing else", async () => {
