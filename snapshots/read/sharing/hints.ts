@@ -125,16 +125,21 @@ function readJson(text: string): Condition | undefined {
   }
 }
 
-function readNode(node: Node): Condition {
+// Far more than readers nest. Conditions are evaluated by recursion, which must not exhaust the stack.
+const maxDepth = 100;
+
+function readNode(node: Node, depth = 0): Condition {
+  if (depth > maxDepth) return unknown;
   const children: Node[] = Array.isArray(node.children) ? node.children : [];
+  const read = (child: Node) => readNode(child, depth + 1);
   const [first, second] = children;
   switch (node.op) {
     case "and":
-      return children.length > 0 ? all(children.map(readNode)) : unknown;
+      return children.length > 0 ? all(children.map(read)) : unknown;
     case "or":
-      return children.length > 0 ? any(children.map(readNode)) : unknown;
+      return children.length > 0 ? any(children.map(read)) : unknown;
     case "not":
-      return first ? not(readNode(first)) : unknown;
+      return first ? not(read(first)) : unknown;
     case "isNull":
       return first?.op === "column" ? isNull(columnNamed(first.name)) : unknown;
   }

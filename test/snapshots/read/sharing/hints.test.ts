@@ -220,6 +220,13 @@ describe("hints", () => {
       expect(prunedFiles(two, { jsonPredicateHints: text, limitHint: 1 })).toEqual(two);
   });
 
+  test.each(["and", "or", "not"])("spare nothing where %s is nested as deeply as a body allows", (op) => {
+    for (const levels of [1000, 1500, 2000, 2500]) {
+      const text = `{"op":"${op}","children":[`.repeat(levels) + "]}".repeat(levels);
+      expect(prunedFiles(two, { jsonPredicateHints: text })).toEqual(two);
+    }
+  });
+
   test("name columns and not what else objects have", () => {
     const hints = ["IS NOT NULL", "IS NULL", "> '2020-01-01T00:00:00Z'"];
     const predicateHints = hints.map((hint) => `constructor ${hint}`);
