@@ -83,8 +83,8 @@ export function newExchange(
 
 /** Each call takes one more unit, for long work. These units are not given back. */
 export function paymentOf(exchange: Exchange): () => Promise<void> {
-  return () => {
+  return async () => {
     exchange.worked = true;
-    return exchange.receipt!.more();
+    await exchange.receipt!.more();
   };
 }

@@ -76,13 +76,14 @@ export function liveFeed(services: AppServices): Companion {
       const exchange = newExchange(searchOf(request.url ?? ""), catalog, headersAt(path));
       exchange.route = path;
       const end = recorder.begin(request, exchange);
+      let resuming: Receipt | undefined;
       try {
         for (const check of checks) await check(request, exchange);
         const since = snapshotIdOf(exchange.parameters!, "since");
         const identify = exchange.identify!;
         requireRoom(identify().owner);
         const start = await within(limits.answerSeconds, () => changes.start(since));
-        await payFor(start, exchange.receipt!);
+        resuming = await payFor(start, exchange.receipt!);
         // The key may have ended meanwhile, and others may have connected.
         requireRoom(identify().owner);
         answers.set(request, exchangeHeaders(exchange, now()));
@@ -98,6 +99,8 @@ export function liveFeed(services: AppServices): Companion {
         end(socket.destroyed ? undefined : 101);
         return undefined;
       } catch (thrown) {
+        await resuming?.giveBack();
+        if (resuming) exchange.receipt!.remaining = resuming.remaining;
         const refusal = await refusalOf(thrown, exchange, now(), path);
         end(socket.destroyed ? undefined : refusal.status);
         return refusal;
@@ -122,15 +125,15 @@ export function liveFeed(services: AppServices): Companion {
   };
 }
 
-/** Takes the units for the changes that a client gets before its greeting. */
-async function payFor({ scores }: ReaderStart, receipt: Receipt): Promise<void> {
+/** Takes what the first unit does not pay for of the changes that a client gets before its greeting. */
+async function payFor({ scores }: ReaderStart, receipt: Receipt): Promise<Receipt | undefined> {
   const units = Math.ceil(scores / feedLimits.scoresPerUnit);
   const left = receipt.remaining + receipt.units;
   const detail =
     `To resume from this snapshot takes ${units} units, more than the ${left} left of today; connect without since, ` +
     "and read the scores anew.";
   if (units > left) throw new Fault("QUOTA_EXCEEDED", detail);
-  while (receipt.units < units) await receipt.more();
+  return units > receipt.units ? receipt.more(units - receipt.units) : undefined;
 }
 
 /** Whether a request is a WebSocket handshake with the live feed (RFC 6455, 4.1). */

@@ -26,8 +26,8 @@ export interface Receipt extends Standing {
   plan: Plan;
   allowed: boolean;
   units: number;
-  /** Takes one more for the request. Throws QUOTA_EXCEEDED when none is left. */
-  more(): Promise<void>;
+  /** Takes more for the request, one by default. Throws QUOTA_EXCEEDED, and takes none, when fewer are left. */
+  more(count?: number): Promise<Receipt>;
   /** Returns the units taken at first, for a request that cost the caller nothing after all. Never throws. */
   giveBack(): Promise<void>;
 }
@@ -131,11 +131,12 @@ export function createQuota(
         resetAt,
         allowed,
         units,
-        more: async () => {
-          const next = await this.take(caller, 1);
+        more: async (count = 1) => {
+          const next = await this.take(caller, count);
           if (!next.allowed) throw quotaExceeded(next);
           receipt.remaining = next.remaining;
-          receipt.units += 1;
+          receipt.units += count;
+          return next;
         },
         async giveBack() {
           const give = () => counters.giveBack(account, day, units);

@@ -34,7 +34,8 @@ export async function refusalOf(thrown: unknown, exchange: Exchange, now: number
   const error = noteError(thrown, exchange);
   const { receipt, id } = exchange;
   const { status } = errors[error.code];
-  const free = status >= 500 || status === 403 || (status === 429 && !exchange.worked);
+  const refused = status === 401 || status === 403 || error.code === "NOT_FOUND";
+  const free = refused || status >= 500 || (status === 429 && !exchange.worked);
   if (free && receipt?.allowed) await receipt.giveBack();
   const { headers, ...reply } = problemReply(error, id, path);
   const retryAfter = receipt &&

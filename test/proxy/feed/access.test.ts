@@ -1,6 +1,7 @@
 import { once } from "node:events";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { WebSocket } from "ws";
+import { layout } from "../../../snapshots/store/layout.ts";
 import { found, spellingsOf } from "../../helpers/attack/canaries.ts";
 import {
   connections,
@@ -15,7 +16,8 @@ import {
 } from "../../helpers/http/live-feed.ts";
 import type { TestProxy } from "../../helpers/http/proxy.ts";
 import { type Answer, bearer, outcome, remaining, until } from "../../helpers/http/proxy-client.ts";
-import { bookOf } from "../../helpers/publish/score-books.ts";
+import { bookOf, publishBook } from "../../helpers/publish/score-books.ts";
+import { startSmallS3 } from "../../helpers/store/small-s3.ts";
 
 let proxy: TestProxy;
 let first: string;
@@ -149,5 +151,29 @@ describe("the quota", () => {
     expect(open).toHaveLength(5);
     expect(await left(rush)).toBe(100_000 - 5);
     await leave(proxy, ...open);
+  });
+
+  test("gets back the unit of a key that ends before the feed begins", async () => {
+    const own = await startFeedProxy(bookOf({ aave: 500 }));
+    await publishBook(own.proxy.storage, bookOf({ aave: 501 }));
+    // The log is read back to the first commit, which waits until the key has ended.
+    const ended = Promise.withResolvers<undefined>();
+    const s3 = await startSmallS3(own.proxy.storage);
+    s3.fault = (_, name) => (name === layout.commit(1) ? ended.promise : undefined);
+    const { environment } = s3;
+    const another = await own.proxy.another({ snapshotStore: "s3://bucket", environment });
+    const expiresAt = new Date(another.clock.now + 60_000);
+    const brief = await another.issue({ expiresAt });
+    const lasting = await another.issue();
+    const headers = { ...handshake, ...bearer(brief) };
+    const refused = another.get(`${feedPath}?since=${own.first}`, { headers });
+    await until("its unit to be taken", async () => (await another.left(lasting)) === 99_999);
+    another.clock.now = expiresAt.getTime();
+    ended.resolve(undefined);
+    expect(outcome(await refused)).toBe("401 INVALID_API_KEY");
+    expect(await another.left(lasting)).toBe(100_000);
+    await another.stop();
+    await s3.stop();
+    await own.proxy.stop();
   });
 });

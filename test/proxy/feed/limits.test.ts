@@ -359,6 +359,18 @@ describe("a store whose commits change every one of many scores: more than a con
     await leave(proxy, told, ...others);
   });
 
+  test("whoever resumes and finds no room any more has paid nothing", async () => {
+    const { proxy } = much;
+    const price = Math.ceil((messages - 1) / feedLimits.scoresPerUnit);
+    const rush = await proxy.issue({ owner: "rush" });
+    const tries = await Promise.allSettled(Array.from({ length: 12 }, () => from(rush)));
+    const open = tries.flatMap((each) => (each.status === "fulfilled" ? [each.value] : []));
+    for (const { socket } of open) socket.terminate();
+    expect(open).toHaveLength(feedLimits.connectionsPerOwner);
+    expect(await proxy.left(rush)).toBe(100_000 - open.length * price);
+    await leave(proxy);
+  });
+
   /** Opens a connection that reads nothing of what it is told, from the first snapshot on. */
   async function deaf(on = much.proxy): Promise<Listener> {
     const listener = await from(much.key, on);

@@ -47,6 +47,13 @@ describe("over HTTP", () => {
     expect(remaining(await proxy.get(list, { method: "HEAD", ...address }))).toBe(996);
   });
 
+  test("NOT_FOUND costs nothing where an address exists and its answer does not, either", async () => {
+    const address = { "x-forwarded-for": "192.0.2.4", accept: "text/plain" };
+    const answer = await proxy.get("/api/v1/scores/aave/proof", { headers: address });
+    expect([outcome(answer), remaining(answer)]).toEqual(["404 NOT_FOUND", 1000]);
+    expect(remaining(await proxy.get(list, { headers: address }))).toBe(999);
+  });
+
   test("429 says plan, reset and the way to more, and Retry-After", async () => {
     const key = await proxy.issue({ plan: "developer", owner: "small", quota: 1 });
     await proxy.get(list, { headers: bearer(key) });

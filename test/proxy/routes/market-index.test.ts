@@ -337,10 +337,13 @@ describe("absence", () => {
     await client().absent(third, { trust });
     const { others } = MarketAbsence.parse((await absence(third)).json());
     expect(others.map(({ market }) => JSON.parse(market).id)).toEqual([first, second]);
+    const before = await left();
     for (const present of [first, second]) {
       const { detail } = problemOf(await absence(present));
       expect(detail).toContain(`/api/v1/markets/${present}`);
     }
+    // As every answer NOT_FOUND.
+    expect(await left()).toBe(before);
   });
 
   test("is that of the snapshot asked for", async () => {
