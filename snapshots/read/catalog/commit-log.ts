@@ -50,6 +50,7 @@ export class CommitLog {
   #entries = new Map<number, LogEntry>();
   /** Why the log cannot be followed further back. The store is not asked again before the next `takeUp`. */
   #broken: Fault | undefined;
+  readonly #damaged = new Map<string, ObjectError>();
 
   constructor(
     storage: Storage,
@@ -76,6 +77,7 @@ export class CommitLog {
    */
   async takeUp(newest: Commit): Promise<void> {
     this.#broken = undefined;
+    this.#damaged.clear();
     if (newest.digest === this.#newest?.digest) return;
     const fresh = await this.#since(this.#newest, newest);
     if (!fresh) this.#entries = new Map();
@@ -108,6 +110,18 @@ export class CommitLog {
       });
       return begun.found;
     };
+  }
+
+  /** Work on the store. Once it has met damage, the store is not asked for it again before the next `takeUp`. */
+  async unlessDamaged<T>(name: string, work: () => Promise<T>): Promise<T> {
+    const known = this.#damaged.get(name);
+    if (known) throw known;
+    try {
+      return await work();
+    } catch (error) {
+      if (error instanceof ObjectError) this.#damaged.set(name, error);
+      throw error;
+    }
   }
 
   isWithdrawn(number: number): boolean {

@@ -54,7 +54,9 @@ export class PublicLog {
     this.#storage = storage;
     this.#log = log;
     this.#reader = reader;
-    this.#leaves = log.recent(() => this.#readLeaves(), Number.POSITIVE_INFINITY);
+    const leaves = log.recent(() => this.#readLeaves(), Number.POSITIVE_INFINITY);
+    // Anybody may ask for tiles, at no cost, and where the log is damaged all of it is read to find that out.
+    this.#leaves = () => log.unlessDamaged("leaves", leaves);
   }
 
   /**
@@ -131,7 +133,9 @@ export class PublicLog {
     const known = (await this.#leaves()).length / hashBytes;
     const widest = { ...tile, width: Math.min(tileWidth, known - tile.index * tileWidth) };
     const leaves = (await this.#leavesBelow(widest))!;
-    const bundle = await this.#cache.get(nameOf(widest, leaves), () => this.#readBundle(widest, leaves));
+    const name = nameOf(widest, leaves);
+    const read = () => this.#cache.get(name, () => this.#readBundle(widest, leaves));
+    const bundle = await this.#log.unlessDamaged(name, read);
     return tile.width === widest.width ? bundle : encodeEntries(decodeEntries(bundle)!.slice(0, tile.width));
   }
 

@@ -197,11 +197,21 @@ describe("the files of the log", () => {
     await good.grow(0);
     for (const [name, bytes] of tiles) expect([name, await good.files.file(name)]).toEqual([name, bytes]);
     const badAre = async (bad: readonly string[]) => {
-      const { files, grow } = await logOver(memoryStorage(objects), none);
+      const storage = countingStorage(memoryStorage(objects));
+      const { files, grow } = await logOver(storage, none);
       await grow(0);
-      for (const [name, bytes] of tiles)
-        if (bad.includes(name)) await expect(files.file(name)).rejects.toBeInstanceOf(CorruptObjectError);
-        else expect([name, await files.file(name)]).toEqual([name, bytes]);
+      const look = async () => {
+        storage.calls.length = 0;
+        for (const [name, bytes] of tiles)
+          if (bad.includes(name)) await expect(files.file(name)).rejects.toBeInstanceOf(CorruptObjectError);
+          else expect([name, await files.file(name)]).toEqual([name, bytes]);
+        return storage.calls.length;
+      };
+      expect(await look()).toBeGreaterThan(0);
+      // Until the log is looked at again, nobody makes the service read it.
+      expect(await look()).toBe(0);
+      await grow(0);
+      expect(await look()).toBeGreaterThan(0);
     };
     // Without its bundle, nobody can tell what a commit that is gone said, and all else can be told.
     const bundles = [...tiles.keys()].filter((name) => /^tile\/entries\/000/.test(name));
