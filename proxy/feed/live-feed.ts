@@ -19,6 +19,9 @@ import { exchangeHeaders, headersAt } from "../reply/reply.ts";
 import { checksOf, pathOf, requireOneHost, searchOf } from "../routes/checks.ts";
 import type { AppServices, Companion } from "../services.ts";
 
+// A key that has ended closes its connections within POLL_SECONDS, of which this is the least.
+const recheckMilliseconds = 1000;
+
 /** The live feed of score changes (INTERFACE 6): its clients, and the handshakes of those who come. */
 export function liveFeed(services: AppServices): Companion {
   const { catalog, recorder, metrics, limits, now, log } = services;
@@ -61,6 +64,11 @@ export function liveFeed(services: AppServices): Companion {
   const pings = setInterval(() => {
     for (const client of clients) client.ping();
   }, feedLimits.pingSeconds * 1000).unref();
+  const recheck = () => {
+    for (const client of clients) client.recheck();
+  };
+  // Keys also end by their time, and a poll of the keys may hang with the store.
+  const rechecks = setInterval(recheck, recheckMilliseconds).unref();
 
   function requireRoom(owner: string): void {
     if (closed) throw new Fault("SNAPSHOT_UNAVAILABLE", "The process is ending; connect anew.");
@@ -113,13 +121,12 @@ export function liveFeed(services: AppServices): Companion {
         for (const client of clients) void client.advance();
       },
       /** Ends connections whose key is no longer valid. */
-      keys() {
-        for (const client of clients) client.recheck();
-      },
+      keys: recheck,
     },
     close() {
       closed = true;
       clearInterval(pings);
+      clearInterval(rechecks);
       for (const client of clients) client.close();
     },
   };

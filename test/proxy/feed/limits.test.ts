@@ -22,6 +22,7 @@ import type { TestProxy } from "../../helpers/http/proxy.ts";
 import { bearer, outcome, remaining, until } from "../../helpers/http/proxy-client.ts";
 import { bookOf, publishBook } from "../../helpers/publish/score-books.ts";
 import { collectGarbage } from "../../helpers/servers/memory.ts";
+import { startSmallS3 } from "../../helpers/store/small-s3.ts";
 
 let proxy: TestProxy;
 let key: string;
@@ -255,6 +256,26 @@ describe("a key that ends", () => {
     expect(await listener.ended()).toBe(keyEnded.code);
     stays(other);
     await leave(proxy, other);
+  });
+
+  test("by its time closes them while the store does not answer, too", async () => {
+    const s3 = await startSmallS3(proxy.storage);
+    const { environment } = s3;
+    const another = await proxy.another({ snapshotStore: "s3://bucket", environment });
+    const expiresAt = new Date(another.clock.now + 60_000);
+    const listener = await listenGreeted(another.port, await another.issue({ owner: "brief", expiresAt }));
+    let asked = false;
+    // Only keys are listed here.
+    s3.fault = (_, name) => {
+      if (name !== "") return undefined;
+      asked = true;
+      return "hang";
+    };
+    await until("a poll of the keys to hang", () => asked);
+    another.clock.now = expiresAt.getTime();
+    expect(await listener.ended()).toBe(keyEnded.code);
+    await another.stop();
+    await s3.stop();
   });
 });
 
