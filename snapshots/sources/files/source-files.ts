@@ -300,18 +300,21 @@ export async function hashContents(
 ): Promise<HashedFiles> {
   const contents = new Map<SourceFile, ObjectRef>();
   const failures = new Map<SourceFile, unknown>();
+  // A buffer for each file would take longer than reading the file: memory of its own, and collections of garbage.
+  const buffers: Buffer[] = [];
   const hashOne = async (file: SourceFile): Promise<ObjectRef> => {
     const hash = createHash("sha256");
-    const part = Buffer.allocUnsafeSlow(partBytes);
     await using handle = await open(file.path);
     const content = known.get(file.name);
     if (content && (await handle.stat()).size === content.bytes)
       return { hash: content.hash, bytes: content.bytes };
+    const part = buffers.pop() ?? Buffer.allocUnsafeSlow(partBytes);
     let bytes = 0;
     for (let read = -1; read !== 0; bytes += read) {
       read = (await handle.read(part)).bytesRead;
       hash.update(part.subarray(0, read));
     }
+    buffers.push(part);
     return { hash: hash.digest("hex"), bytes };
   };
   const failed = (file: SourceFile) => (error: unknown) => {
