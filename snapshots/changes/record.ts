@@ -14,6 +14,7 @@ import {
   compressLines,
   inflatePiece,
   joinRuns,
+  marketsInRun,
   type Run,
   rangeOfRuns,
   readRunTable,
@@ -244,7 +245,7 @@ export class ChangePart {
   markets(run: number): Buffer[] {
     const [last, ...others] = splitLines(inflatePiece(this.#key, run, this.piece(run))).reverse();
     if (last!.length > 0) throw this.#corrupt(`run ${run} ends within a line`);
-    if (others.length !== Math.min(runMarkets, this.lines - run * runMarkets))
+    if (others.length !== marketsInRun(this.lines, run))
       throw this.#corrupt(`run ${run} does not have as many lines as the table`);
     // Splitting has taken the closing bracket.
     return others.reverse().map((line) => line.subarray(opening.length));

@@ -110,7 +110,7 @@ class Side {
     const lines: Buffer[] = [];
     for (const run of page.runs.keys()) {
       await this.#turn?.();
-      lines.push(...readRun(key, stored, page.runs, run));
+      lines.push(...readRun(key, stored, page, run));
     }
     return lines;
   }

@@ -34,9 +34,7 @@ export async function writeTexts(path: string, storage: Storage, pages: AsyncIte
   });
   const bounds = { concurrency: 16, bytes: (page: Page) => page.bytes };
   for await (const { page, stored } of inOrder(pages, read, bounds)) {
-    await texts.add(
-      page.runs.flatMap((_, index) => readRun(layout.page(page.hash), stored, page.runs, index)),
-    );
+    await texts.add(page.runs.flatMap((_, index) => readRun(layout.page(page.hash), stored, page, index)));
     if (pageRootOf(texts.leaves.slice(-page.markets).reverse()).toString("hex") !== page.root)
       throw new Fault("EXPORT_WRONG", "an exported file differs from the page it was made from");
   }

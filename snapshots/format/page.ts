@@ -22,6 +22,9 @@ import {
  */
 export const runMarkets = 16;
 export const runsOf = (markets: number) => Math.ceil(markets / runMarkets);
+/** The markets of a run, of a page that has so many. */
+export const marketsInRun = (markets: number, run: number) =>
+  Math.min(runMarkets, markets - run * runMarkets);
 const runLevel = 6;
 
 /** Stands between two markets, in pages and in responses. */
@@ -194,9 +197,16 @@ export function isRun({ runHashes }: CompressedPage, index: number, bytes: Buffe
   return runHashOf(bytes) === runHashes.slice(2 * runHashBytes * index, 2 * runHashBytes * (index + 1));
 }
 
-/** Newest first. `key` is the page's, for errors. */
-export function readRun(key: string, stored: Buffer, runs: readonly Run[], index: number): Buffer[] {
-  return splitLines(inflatePiece(key, index, runsPiece(stored, runs, index)));
+/** Newest first, as many as the table says: callers find markets by their places. `key` is the page's, for errors. */
+export function readRun(
+  key: string,
+  stored: Buffer,
+  { markets, runs }: Pick<StoredPage, "markets" | "runs">,
+  index: number,
+): Buffer[] {
+  const lines = splitLines(inflatePiece(key, index, runsPiece(stored, runs, index)));
+  if (lines.length === marketsInRun(markets, index)) return lines;
+  throw new CorruptObjectError(key, `run ${index} does not have as many markets as its table says`);
 }
 
 /** Put behind a run before it is inflated. It is random, so that no run can contain it on purpose. */

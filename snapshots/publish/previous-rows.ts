@@ -256,8 +256,8 @@ export class PreviousRows {
     if (known) return known;
     const key = layout.page(page.hash);
     const stored = await readObject(this.#storage, key, page);
-    const { runs } = page;
-    const lines = runs.flatMap((_, run) => readRun(key, stored, runs, run));
+    const { markets, runs } = page;
+    const lines = runs.flatMap((_, run) => readRun(key, stored, { markets, runs }, run));
     this.#pages.set(page, { stored, lines });
     return { stored, lines };
   }

@@ -45,7 +45,7 @@ function checkPage({ pageKey, segmentKey, page, feedVersion, ...told }: AskedPag
   const whole = readWholePage(stored, page.runs);
   const text = whole ? undefined : inflatePage(pageKey, stored);
   // The page was inflated before, so runs that cannot be found in it are the segment's fault.
-  const lines = whole ?? page.runs.flatMap((_, run) => readRun(segmentKey, stored, page.runs, run));
+  const lines = whole ?? page.runs.flatMap((_, run) => readRun(segmentKey, stored, page, run));
   if (lines.length !== page.markets) throw wrongTable("the number of markets");
   if ((text && !text.equals(pageText(lines))) || !areWholeRuns(page.runs, lines))
     throw wrongTable("the runs");

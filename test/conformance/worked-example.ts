@@ -35,9 +35,7 @@ export async function workedExample(): Promise<[what: string, value: string][]> 
   const header = JSON.parse(stored.toString("utf8", 16, 16 + stored.readUInt32LE(8)));
   const start = Math.ceil((16 + stored.readUInt32LE(8)) / 8) * 8;
   const [page] = readPages("segment", stored) as [Page];
-  const lines = page.runs.flatMap((_, run) =>
-    readRun("page", files.get(layout.page(page.hash))!, page.runs, run),
-  );
+  const lines = page.runs.flatMap((_, run) => readRun("page", files.get(layout.page(page.hash))!, page, run));
   const oldest = lines.at(-1)!;
   const ids = files.get(layout.ids(ref.ids.hash))!;
   const id = idOfLine(oldest);

@@ -142,7 +142,7 @@ const page: Target = {
     for (const index of runs.keys()) {
       const piece = runsPiece(stored, runs, index);
       need(isRun(hashes, index, piece.bytes), "a run fits its hash");
-      const texts = refused(() => readRun("page", stored, runs, index), CorruptObjectError);
+      const texts = refused(() => readRun("page", stored, table, index), CorruptObjectError);
       if (texts)
         need(
           texts.reduce((sum, text) => sum + text.length, 0) <= runs[index]!.rawBytes,

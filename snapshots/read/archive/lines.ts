@@ -12,6 +12,7 @@ import {
   type CompressedPage,
   inflateRuns,
   isRun,
+  marketsInRun,
   rangeOfRuns,
   readRunStart,
   runMarkets,
@@ -167,7 +168,7 @@ export class Lines {
 }
 
 /** The markets of a whole run. */
-const marketsOf = ({ page, run }: RunLines) => Math.min(runMarkets, page.markets - run * runMarkets);
+const marketsOf = ({ page, run }: RunLines) => marketsInRun(page.markets, run);
 
 const isWhole = (place: RunLines) => place.to - place.from === marketsOf(place);
 

@@ -170,7 +170,7 @@ export function pageTexts(objects: ObjectCache, pages: readonly StoredPage[]): C
     async run(source, run) {
       const page = pages[source]!;
       const key = layout.page(page.hash);
-      return readRun(key, await objects.get(key, page), page.runs, run);
+      return readRun(key, await objects.get(key, page), page, run);
     },
   };
 }

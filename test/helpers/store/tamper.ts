@@ -234,10 +234,10 @@ export async function rebuild(
   compress = compressPage,
 ) {
   const { index, bytes } = newestSegment(objects);
-  const read = ({ hash, runs }: Page) => {
-    const stored = objects.get(layout.page(hash))!;
-    return runs
-      .flatMap((_, run) => readRun("page", stored, runs, run))
+  const read = (page: Page) => {
+    const stored = objects.get(layout.page(page.hash))!;
+    return page.runs
+      .flatMap((_, run) => readRun("page", stored, page, run))
       .map((line) => JSON.parse(String(line)));
   };
   // From the oldest page up, the newest market of each first.

@@ -3,8 +3,9 @@ import { describe, expect, test } from "vitest";
 import type { HistoricalMarket } from "../../../schemas/records.ts";
 import type { Commit } from "../../../schemas/store/stored-objects.ts";
 import { ChangePart, changeObjects, partLines, putLine } from "../../../snapshots/changes/record.ts";
+import { differingRows } from "../../../snapshots/changes/walk.ts";
 import { gzipAround, splice } from "../../../snapshots/format/gzip.ts";
-import { runsOf } from "../../../snapshots/format/page.ts";
+import { compressPage, runsOf } from "../../../snapshots/format/page.ts";
 import { rollback } from "../../../snapshots/maintain/rollback.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { newestCommit, readCommit } from "../../../snapshots/store/log/commits.ts";
@@ -16,6 +17,7 @@ import { inArchiveOrder, publishRecords, recordsOf } from "../../helpers/publish
 import { append } from "../../helpers/store/appended-commits.ts";
 import { storeOf } from "../../helpers/store/rollback-store.ts";
 import { contentOf, memoryStorage } from "../../helpers/store/storages.ts";
+import { newestManifest, rebuild } from "../../helpers/store/tamper.ts";
 import { testFolder } from "../../helpers/store/test-folder.ts";
 
 const folder = testFolder();
@@ -178,6 +180,27 @@ describe("a change record that is lost or damaged", () => {
     expect(await faults(storage)).toEqual([]);
   });
 });
+
+test.for([-1, 1])(
+  "a run with %d markets more than its segment says has no place in a comparison",
+  async (more) => {
+    const objects = new Map<string, Buffer>();
+    const storage = memoryStorage(objects);
+    await publishRecords(storage, recordsOf(0, 40));
+    const older = newestManifest(objects);
+    await publishRecords(storage, recordsOf(10, 60));
+    const part = (pages: HistoricalMarket[][]) => void pages.push(pages.at(-1)!.splice(0, 10));
+    const { pages } = await rebuild(objects, part, async (lines) => {
+      if (lines.length !== 10) return compressPage(lines);
+      const own = [...lines, ...recordsOf(100, 101).map((market) => Buffer.from(JSON.stringify(market)))];
+      const { page, stored } = await compressPage(own.slice(0, 10 + more));
+      return { page: { ...page, markets: 10 }, stored };
+    });
+    const walk = differingRows(objectsIn(storage), older, newestManifest(objects));
+    const refused = `${pages.at(-1)}: run 0 does not have as many markets as its table says`;
+    await expect(Array.fromAsync(walk)).rejects.toThrow(refused);
+  },
+);
 
 test("diff tells what differs: counts, first ids, fields, composite and tiers", async () => {
   const store = await storeOf(folder, "A", "B", "C");

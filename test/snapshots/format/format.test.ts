@@ -98,7 +98,7 @@ describe("compressPage(lines)", () => {
         expect(JSON.parse(String(pageText(lines)))).toEqual(markets);
         expect(page).toMatchObject({ markets: lines.length, hash: sha256(stored), bytes: stored.length });
         expect(page.runs.length).toBe(Math.ceil(lines.length / runMarkets));
-        const read = page.runs.flatMap((_, index) => readRun("page", stored, page.runs, index));
+        const read = page.runs.flatMap((_, index) => readRun("page", stored, page, index));
         expect(read).toEqual(lines);
         const runs = page.runs.map((_, index) => runsPiece(stored, page.runs, index).bytes);
         expect(page.runHashes).toBe(runs.map((run) => sha256(run).slice(0, 32)).join(""));
@@ -137,7 +137,7 @@ describe("compressPage(lines)", () => {
       index,
       piece: runsPiece(stored, page.runs, index),
     }));
-    const texts = page.runs.map((_, index) => readRun("page", stored, page.runs, index).join(",\n"));
+    const texts = page.runs.map((_, index) => readRun("page", stored, page, index).join(",\n"));
     expect(String(await inflateRuns(runs))).toBe(texts.join(""));
     const [first, second, third] = runs as [(typeof runs)[0], (typeof runs)[0], (typeof runs)[0]];
     const wrong = (change: Partial<typeof first.piece>) => [

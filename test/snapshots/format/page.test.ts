@@ -38,7 +38,7 @@ test("a whole page gives what its runs give", async () => {
   const { page, stored } = await compressPage(lines);
   expect(readWholePage(stored, page.runs)).toEqual(lines);
   expect(readWholePage(stored, page.runs)).toEqual(
-    page.runs.flatMap((_, run) => readRun("", stored, page.runs, run)),
+    page.runs.flatMap((_, run) => readRun("", stored, page, run)),
   );
   const plain = pageWith(deflateRawSync(second!, flushed));
   expect(readWholePage(plain.stored, plain.runs)).toEqual(lines);
@@ -82,7 +82,7 @@ test.each([
   ["does not end where a byte does", deflateRawSync(second!, flushed).subarray(0, -4)],
 ])("a page cannot be unpacked where a run %s, though that can be read alone", (_, bytes) => {
   const { stored, runs } = pageWith(bytes);
-  expect(readRun("", stored, runs, 1)).toEqual(lines.slice(16));
+  expect(readRun("", stored, { markets: 32, runs }, 1)).toEqual(lines.slice(16));
   expect(() => gunzipSync(stored)).toThrow();
   expect(readWholePage(stored, runs)).toBeUndefined();
 });
