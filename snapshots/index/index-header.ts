@@ -2,7 +2,7 @@ import { type FilterField, type FilterValues, filterFields } from "../../schemas
 import { isKnownFeed } from "../../schemas/versions.ts";
 import { bytesOf, chunkBytes, chunksOf, textOf } from "../format/bytes.ts";
 import { type Digest, hexOf, leafHash, rootOf, rootOver, type Subtree } from "../format/tree.ts";
-import { CorruptObjectError } from "../store/errors.ts";
+import { CorruptObjectError, unlessSync } from "../store/errors.ts";
 import { JsonValue, parseJson } from "../store/json.ts";
 import { buildIntegerColumn, buildLabelColumn, buildTimeColumn, type TimeColumn } from "./columns.ts";
 import {
@@ -117,8 +117,8 @@ export const isSame = (a: unknown, b: unknown) => JSON.stringify(a) === JSON.str
 /** Nothing but the spelling is checked. */
 export function openHeader(key: string, header: Uint8Array): JsonValue {
   const value = parseJson(key, header);
-  // Readers could disagree on a member that comes twice.
-  if (JSON.stringify(value) !== textOf(header))
+  // Readers could disagree on a member that comes twice. JSON.stringify throws RangeError where it is nested too deep.
+  if (unlessSync(RangeError, () => JSON.stringify(value)) !== textOf(header))
     throw new CorruptObjectError(key, "its index header is not in the spelling of the format");
   return new JsonValue(key, value);
 }

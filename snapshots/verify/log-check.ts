@@ -42,7 +42,7 @@ export async function checkLog(
   for (const number of listed) if (number < begins) check.count(layout.commit(number), 0);
   const missing = (number: number, to = number) => {
     const more = to > number ? `, and so are all up to commit ${to}` : "";
-    check.faults.push({ key: layout.commit(number), reason: `it is missing${more}` });
+    check.fault(layout.commit(number), `it is missing${more}`);
   };
   if (numbers.length === 0 && begins > 1) missing(begins);
   for (const [first, to] of gapsIn(numbers, begins)) missing(first, to);
@@ -85,10 +85,10 @@ export async function checkKnown(
   memory: Memory,
 ): Promise<void> {
   if (check.faults.some(({ key }) => key.startsWith(layout.commit.prefix))) return;
-  const { storage, faults } = check;
+  const { storage } = check;
   const { fault } = await believe(storage, newest, memory);
   const key = layout.commit(newest?.entry.commit ?? 1);
-  if (fault) faults.push({ key, reason: fault.message.slice(storage.location.length + 2) });
+  if (fault) check.fault(key, fault.message.slice(storage.location.length + 2));
 }
 
 async function checkCommit(
@@ -100,7 +100,7 @@ async function checkCommit(
   const { commit: number } = commit.entry;
   const key = layout.commit(number);
   return check.attempt(async () => {
-    check.count(key, JSON.stringify(commit).length);
+    check.count(key, Buffer.byteLength(JSON.stringify(commit)));
     checkAgreement(commit);
     if (before && before.entry.commit === number - 1 && commit.previous !== before.digest)
       throw new CorruptObjectError(key, `it does not name commit ${before.entry.commit} as its predecessor`);
@@ -120,8 +120,7 @@ function checkSignatures(
   for (const commit of log.toReversed()) {
     const refusal = commit && trust?.refusalOfCommit(commit);
     const vouchedFor = commit?.digest === named;
-    if (refusal && (commit?.note !== undefined || !vouchedFor))
-      check.faults.push({ key: refusal.key, reason: refusal.reason });
+    if (refusal && (commit?.note !== undefined || !vouchedFor)) check.fault(refusal.key, refusal.reason);
     named = refusal && !vouchedFor ? undefined : commit?.previous;
   }
 }

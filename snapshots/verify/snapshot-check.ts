@@ -76,7 +76,7 @@ export class SnapshotCheck {
     const manifest = this.#manifests.get(hash);
     const { commit: number, publishedAt: _, withdrawn: __, ...told } = commit.entry;
     if (manifest && !isDeepStrictEqual(told, snapshotEntryOf(manifest, told.feedVersion))) {
-      this.#check.faults.push({ key: layout.commit(number), reason: "it disagrees with its manifest" });
+      this.#check.fault(layout.commit(number), "it disagrees with its manifest");
     }
     return manifest;
   }

@@ -59,6 +59,8 @@ export class StoreCheck {
   readonly passedOver = new Set<string>();
   /** The bytes of what was counted or passed over, by key. */
   readonly #seen = new Map<string, number>();
+  /** The keys of what was told. */
+  readonly #told = { faults: new Set<string>(), unchecked: new Set<string>() };
 
   constructor(storage: Storage) {
     this.storage = storage;
@@ -111,8 +113,8 @@ export class StoreCheck {
     for (const [key, bytes] of part.#seen)
       if (part.passedOver.has(key)) this.passOver(key, bytes);
       else this.count(key, bytes);
-    tell(this.faults, part.faults);
-    tell(this.unchecked, part.unchecked);
+    this.#tell("faults", part.faults);
+    this.#tell("unchecked", part.unchecked);
     this.foreign ??= part.foreign;
     this.hidesPages ||= part.hidesPages;
   }
@@ -121,7 +123,22 @@ export class StoreCheck {
   async requireLater(commit: number, namedBy: string): Promise<void> {
     const key = layout.commit(commit);
     if (await this.storage.get(key)) return;
-    tell(this.faults, [{ key, reason: `it is missing, and ${namedBy} names it` }]);
+    this.#tell("faults", [{ key, reason: `it is missing, and ${namedBy} names it` }]);
+  }
+
+  /** Tells of another fault of an object that may have one already. */
+  fault(key: string, reason: string): void {
+    this.#told.faults.add(key);
+    this.faults.push({ key, reason });
+  }
+
+  /** Snapshots and change records share objects, so the same fault may come up several times, and in other words. */
+  #tell(kind: "faults" | "unchecked", remarks: readonly Remark[]): void {
+    for (const remark of remarks) {
+      const { key } = remark;
+      if (!this.#told[kind].has(key)) this[kind].push(remark);
+      this.#told[kind].add(key);
+    }
   }
 
   async countOnly(prefix: string): Promise<void> {
@@ -138,7 +155,7 @@ export class StoreCheck {
       if (error instanceof FormatError && !encoded) this.foreign ??= error;
       const fault = { key: error.key, reason: error.reason + remedy };
       this.hidesPages ||= encoded && error.key.startsWith(layout.segment.prefix);
-      tell(encoded ? this.unchecked : this.faults, [fault]);
+      this.#tell(encoded ? "unchecked" : "faults", [fault]);
       this.count(error.key, 0);
       return undefined;
     }
@@ -165,9 +182,4 @@ export class StoreCheck {
       return record;
     }, remedy);
   }
-}
-
-/** Snapshots and change records share objects, so the same fault may come up several times, and in other words. */
-function tell(told: Remark[], remarks: readonly Remark[]): void {
-  for (const remark of remarks) if (!told.some(({ key }) => key === remark.key)) told.push(remark);
 }

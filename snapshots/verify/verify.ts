@@ -78,8 +78,7 @@ export async function verify(
   const memory = await recall(storage, signing, { witnesses: true });
   const log = await checkLog(check, snapshots, { trust, begins });
   const { length, commits, collected, last } = log;
-  if (seen > last)
-    check.faults.push({ key: layout.commit(seen), reason: "it is missing, and an earlier check saw it" });
+  if (seen > last) check.fault(layout.commit(seen), "it is missing, and an earlier check saw it");
   await checkKnown(check, log.newest?.commit, memory);
   // Otherwise the public names show a commit that is gone.
   const newest = memory.hint <= last ? log.newest : undefined;

@@ -1,3 +1,4 @@
+import { Readable } from "node:stream";
 import { gunzipSync } from "node:zlib";
 import { describe, expect, test } from "vitest";
 import type { HistoricalMarket } from "../../../schemas/records.ts";
@@ -198,7 +199,7 @@ test.for([-1, 1])(
     });
     const walk = differingRows(objectsIn(storage), older, newestManifest(objects));
     const refused = `${pages.at(-1)}: run 0 does not have as many markets as its table says`;
-    await expect(Array.fromAsync(walk)).rejects.toThrow(refused);
+    await expect(Readable.from(walk).toArray()).rejects.toThrow(refused);
   },
 );
 

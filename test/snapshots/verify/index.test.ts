@@ -1,10 +1,12 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { SegmentRef } from "../../../schemas/store/stored-objects.ts";
+import { formatVersion } from "../../../schemas/versions.ts";
 import { chunkBytes } from "../../../snapshots/format/bytes.ts";
 import { encodeWords, unicodeVersion } from "../../../snapshots/index/encode-words.ts";
 import { encodeIds, idHash } from "../../../snapshots/index/id-table.ts";
 import { columnsOf, sectionRootOf } from "../../../snapshots/index/index-header.ts";
-import { encodeSegment, readIndexHeader, readPages } from "../../../snapshots/index/segment.ts";
+import { encodeSections } from "../../../snapshots/index/sections.ts";
+import { encodeSegment, readIndexHeader, readPages, readSections } from "../../../snapshots/index/segment.ts";
 import { WordTable } from "../../../snapshots/index/word-table.ts";
 import { rollback } from "../../../snapshots/maintain/rollback.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
@@ -85,6 +87,23 @@ describe("An index that lies, of which all hashes, roots and signatures are righ
     const name = replaceSegment(objects, 0, lying);
     const reason = "its index does not match its pages: section tier";
     expect(await faultsWhenSigned()).toEqual([{ key: name, reason }]);
+  });
+
+  test("a column of its header is nested deeper than JSON.stringify can go", async () => {
+    const section = readSections("segment", stored);
+    const { sections } = JSON.parse(stored.toString("utf8", 16, 16 + stored.readUInt32LE(8)));
+    const nested = `{"name":"later","kind":"later","more":${"[".repeat(20_000)}${"]".repeat(20_000)}}`;
+    const header = Buffer.from(String(section("index")).replace('"columns":[', `"columns":[${nested},`));
+    const own = Object.keys(sections).map(
+      (name) => [name, name === "index" ? header : section(name)] as const,
+    );
+    const name = replaceSegment(
+      objects,
+      0,
+      Buffer.from(encodeSections("PRSSEG\r\n", { formatVersion }, own)),
+    );
+    const reason = "its index header is not in the spelling of the format";
+    expect((await verify(storage, () => {})).faults).toEqual([{ key: name, reason }]);
   });
 
   test("a manifest that names another header", async () => {

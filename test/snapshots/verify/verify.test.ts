@@ -1,7 +1,10 @@
 import { beforeAll, describe, expect, test } from "vitest";
 import { publishedSite } from "../../../proxy/site/files.ts";
 import { layout, sha256 } from "../../../snapshots/store/layout.ts";
+import { StoreCheck } from "../../../snapshots/verify/store-check.ts";
 import { type VerifyReport, verify } from "../../../snapshots/verify/verify.ts";
+import { publishRecords, recordsOf } from "../../helpers/publish/records.ts";
+import { testKey } from "../../helpers/store/signing.ts";
 import { memoryStorage } from "../../helpers/store/storages.ts";
 import {
   faultyKeys,
@@ -35,16 +38,17 @@ function faultsWith(key: string, bytes: Buffer | undefined): Promise<string[]> {
   return faultyKeys(objects);
 }
 
+const bytesIn = (objects: Objects) => [...objects.values()].reduce((sum, object) => sum + object.length, 0);
+
 test("finds no fault in a good store, and looks at every byte", async () => {
   const report = await check(good);
   expect(report.faults).toEqual([]);
-  const bytes = [...good.values()].reduce((sum, object) => sum + object.length, 0);
   expect(report).toEqual({
     commits: 3,
     collected: 0,
     markets: 120,
     objects: good.size,
-    bytes,
+    bytes: bytesIn(good),
     unreferenced: 0,
     passedOver: 0,
     unchecked: [],
@@ -52,7 +56,42 @@ test("finds no fault in a good store, and looks at every byte", async () => {
   });
 });
 
+test("counts the bytes of a signed commit, whose note is not of ASCII alone", async () => {
+  const objects: Objects = new Map();
+  await publishRecords(memoryStorage(objects), recordsOf(0, 3), 700, { signing: { key: testKey() } });
+  expect((await verify(memoryStorage(objects), () => {})).bytes).toBe(bytesIn(objects));
+});
+
+test("tells once of each object, of however many, without comparing each with all", async () => {
+  const count = 1000;
+  let looked = 0;
+  const remarks = Array.from({ length: count }, (_, n) => ({
+    reason: "it is missing",
+    get key() {
+      looked += 1;
+      return `objects/${n}`;
+    },
+  }));
+  const check = new StoreCheck(memoryStorage(new Map()));
+  await check.each([remarks, remarks], async (found, part) => void part.faults.push(...found));
+  expect(looked).toBeLessThan(10 * count);
+  expect(check.faults).toHaveLength(count);
+});
+
 describe("names the object", () => {
+  test("when a member that it does not know is nested deeper than JSON.stringify can go", async () => {
+    const { digest: _, ...run } = JSON.parse(String(good.get(layout.checked)));
+    const nested = `${"[".repeat(20_000)}${"]".repeat(20_000)}`;
+    for (const [key, content] of [
+      [layout.checked, run],
+      [layout.collecting("aa"), { keys: [] }],
+    ] as const) {
+      const text = JSON.stringify({ ...content, more: 0 }).replace('"more":0', `"more":${nested}`);
+      const sealed = `${text.slice(0, -1)},"digest":"${sha256(text)}"}`;
+      expect(await faultsWith(key, Buffer.from(sealed))).toEqual([key]);
+    }
+  });
+
   test("when any one byte of any object is flipped, or it is cut, or longer than it was", async () => {
     const flip = (bytes: Buffer, n: number) => {
       const offset = Math.floor(((n % 8) * (bytes.length - 1)) / 7);
