@@ -159,10 +159,14 @@ export function checkWords(
   const wrong = new CorruptObjectError(key, `it does not match the questions of the markets of ${segment}`);
   if (unicode === unicodeVersion || table.markets !== questions.length) throw wrong;
   const told = questions.map((): string[] => []);
-  // No question has as many words, and a hostile object would take all memory.
+  // No question has words of as many characters, and a hostile object would take all memory.
+  const room = questions.map(({ length }) => longestForm * length + 1);
   for (const [word, ordinals] of table.words())
-    for (const ordinal of ordinals)
-      if (told[ordinal]!.push(word) > longestForm * questions[ordinal]!.length) throw wrong;
+    for (const ordinal of ordinals) {
+      room[ordinal]! -= word.length + 1;
+      if (room[ordinal]! < 0) throw wrong;
+      told[ordinal]!.push(word);
+    }
   if (!encodeWords(told, unicode).equals(stored)) throw wrong;
   for (const [ordinal, question] of questions.entries()) {
     const [words, settled] = [new Set(told[ordinal]), settledWordsOf(question)];

@@ -99,6 +99,8 @@ export class WordTable {
     let [bytes, length] = [new Uint8Array(64), 0];
     for (let index = block * blockWords; index < this.#words; index += 1) {
       const [shared, more, postingBytes] = [numbers.next(), numbers.next(), numbers.next()];
+      // Otherwise each of millions of words could repeat the same megabytes.
+      if (index % blockWords === 0) length = 0;
       if (shared > length || more > numbers.left) throw this.#corrupt("dictionary is cut off");
       length = shared + more;
       if (length > bytes.length) {

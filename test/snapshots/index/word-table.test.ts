@@ -1,7 +1,7 @@
 import fc from "fast-check";
-import { describe, expect, test } from "vitest";
+import { describe, expect, onTestFinished, test, vi } from "vitest";
 import { hasBit, rangeBitmap } from "../../../snapshots/index/bitmap.ts";
-import { encodeWords } from "../../../snapshots/index/encode-words.ts";
+import { checkWords, encodeWords } from "../../../snapshots/index/encode-words.ts";
 import { WordTable, wordsOf } from "../../../snapshots/index/word-table.ts";
 import { CorruptObjectError } from "../../../snapshots/store/errors.ts";
 import { decodeWords } from "../../helpers/archive/index-rows.ts";
@@ -100,6 +100,34 @@ describe("a table of words", () => {
     await find();
     stored.write('"markets":64 ', told);
     await expect(find()).rejects.toThrow("words: its section dictionary has too long a posting");
+  });
+
+  test("refuses a word that repeats one of another block: millions could repeat the same megabytes", () => {
+    const stored = encodeWords([Array.from({ length: 17 }, (_, n) => `w${n + 10}`)]);
+    expect(decodeWords(new WordTable("words", stored))[0]).toHaveLength(17);
+    // It shares nothing, has three bytes, and a posting of one.
+    const last = stored.indexOf(Buffer.from("\0\x03\x01w26"));
+    stored[last] = 1;
+    expect(() => decodeWords(new WordTable("words", stored))).toThrow("dictionary is cut off");
+  });
+
+  test("is compared no further than to a word that is longer than any of its market's question", () => {
+    const questions = ["short", "Will \u{2fffe} it be a little longer?"];
+    const long = Array.from({ length: 9 }, (_, n) => `${"long".repeat(1000)}${n}`);
+    const { words } = WordTable.prototype;
+    let read = 0;
+    const counted = vi.spyOn(WordTable.prototype, "words").mockImplementation(function* (this: WordTable) {
+      for (const word of words.call(this)) {
+        read += 1;
+        yield word;
+      }
+    });
+    onTestFinished(() => counted.mockRestore());
+    const compare = (table: string[][]) =>
+      checkWords("words", encodeWords(table, "15.0"), { segment: "segment", questions });
+    expect(compare(questions.map(wordsOf))).toBe("right");
+    expect(() => compare([wordsOf(questions[0]!), long])).toThrow("does not match the questions");
+    expect(read).toBe(1);
   });
 
   test("gives back the words of every market, and is the same whatever their order", () => {
