@@ -211,7 +211,8 @@ export function keyRing(
   let ends = new Map<string, number>();
   let bySecret = new Map<string, KeyRecord>();
   let ready = false;
-  const reported = new Set<string>();
+  /** Those that are there and cannot be read. */
+  let reported = new Set<string>();
   /** Object keys of revocations that were read and are now gone. Nobody has the right to delete one. */
   const gone = new Set<string>();
   /** Why an object could not be read at the last reload. */
@@ -264,6 +265,7 @@ export function keyRing(
     for (const [index, object] of (await inParallel(listed, look)).entries())
       if (object !== undefined) found.set(listed[index]!, object);
     keepLost(found);
+    reported = reported.intersection(new Set(listed));
     objects = found;
     records = new Map();
     ends = new Map();

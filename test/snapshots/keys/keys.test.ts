@@ -211,6 +211,20 @@ describe("keyRing(storage, options)", () => {
     expect(states).toEqual(["active", "active", "revoked", "revoked"]);
   });
 
+  test("forgets a damaged object that is gone: anybody who puts others there would fill its memory", async () => {
+    const { keys, damaged } = ring();
+    const key = layout.key("00000000000000aa");
+    const put = () => storage.put(key, Buffer.from("{}"));
+    const states = [put, put, () => storage.delete(key), put];
+    const told: number[] = [];
+    for (const change of states) {
+      await change();
+      await keys.reload();
+      told.push(damaged.length);
+    }
+    expect(told).toEqual([1, 1, 1, 2]);
+  });
+
   test("keeps what it has when the store fails", async () => {
     const { keys } = ring();
     const { key } = await issueKey(storage, request, now);
