@@ -1,11 +1,13 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { Client, type Trust, verifyProof, verifyScoreProof } from "../../proxy/site/client/client.ts";
 import type { MarketProof, ScoreProof } from "../../schemas/envelopes.ts";
-import { inclusionFromTiles } from "../../snapshots/format/tree.ts";
+import { decodeEntries } from "../../snapshots/format/log-tiles.ts";
+import { headFromTiles, inclusionFromTiles, tileEncoder } from "../../snapshots/format/tree.ts";
 import { rollback } from "../../snapshots/maintain/rollback.ts";
 import { layout } from "../../snapshots/store/layout.ts";
 import { tilesIn } from "../../snapshots/store/log/tiles.ts";
 import { verifierText } from "../../snapshots/trust/notes/note-keys.ts";
+import { signCheckpoint } from "../../snapshots/trust/notes/signed-note.ts";
 import { type ArchiveProxy, startArchiveProxy } from "../helpers/http/archive-proxy.ts";
 import { publishRecords, recordsOf, slugs } from "../helpers/publish/records.ts";
 import { testKey } from "../helpers/store/signing.ts";
@@ -84,12 +86,18 @@ class Log {
       : { ...said, checkpoint, inclusion };
   }
 
-  /** A client, with other answers to some paths. */
-  client(answerTo: (path: string) => Promise<Said | undefined> = async () => undefined) {
+  /** A client, with other answers to some paths, and other tiles. */
+  client(
+    answerTo: (path: string) => Promise<Said | undefined> = async () => undefined,
+    tiles: ReadonlyMap<string, Buffer> = new Map(),
+  ) {
     const { address, headers } = this.proxy;
     const instead: typeof globalThis.fetch = async (target, init) => {
       const { pathname } = new URL(String(target));
-      const said = await answerTo(pathname.slice("/api/v1".length));
+      const path = pathname.slice("/api/v1".length);
+      const tile = tiles.get(path);
+      if (tile) return new Response(new Uint8Array(tile));
+      const said = await answerTo(path);
       return said ? Response.json(said) : globalThis.fetch(target, init);
     };
     const { origin } = new URL(address);
@@ -214,6 +222,34 @@ test("an older commit is taken where the caller names it, and for its own time o
     `of snapshot ${snapshotId}`,
   );
   await expect(verifyScoreProof(score, { asOf: "2026-02-28", key })).rejects.toThrow("not of 2026-02-28");
+});
+
+test("a log whose newest entry takes itself back is refused, however it spells that", async () => {
+  const bundle = log.objects.get(layout.logTile("entries/000.p/6"))!;
+  const entries = decodeEntries(bundle)!;
+  const last = JSON.parse(String(entries[5]));
+  for (const withdrawn of ["[[3,9007199254740992]]", "[[3,1e999]]", '[["3","9"]]', "[[3,3],[3,6]]"]) {
+    const text = JSON.stringify({ ...last, withdrawn: 0 }).replace(
+      '"withdrawn":0',
+      `"withdrawn":${withdrawn}`,
+    );
+    const encode = tileEncoder([...entries.slice(0, 5), Buffer.from(text)]);
+    const tiles = { "entries/000.p/6": "entries", "0/000.p/6": 0 } as const;
+    const stored = Object.entries(tiles).map(([name, level]) => {
+      return [`/log/tile/${name}`, encode({ level, index: 0, width: 6 })!] as const;
+    });
+    const forged = memoryStorage(new Map(stored.map(([path, bytes]) => [`public${path}`, bytes])));
+    const head = await headFromTiles(tilesIn(forged), 6);
+    const checkpoint = signCheckpoint(signing, { size: 6, head });
+    const path = (await inclusionFromTiles(tilesIn(forged), 1, 6)).map((hash) => hash.toString("hex"));
+    const said = { ...log.answers[1]![paths.index]!, checkpoint, inclusion: path };
+    const client = log.client(
+      async (path) => (path === paths.index ? said : undefined),
+      new Map<string, Buffer>(stored),
+    );
+    const refused = "Commit 6 withdraws itself.";
+    await expect(client.recompute({ asOf: "2026-03-02", trust }), withdrawn).rejects.toThrow(refused);
+  }
 });
 
 test("a process that has not taken up the newest commit answers with its own checkpoint", async () => {

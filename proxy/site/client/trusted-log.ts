@@ -112,10 +112,14 @@ export class TrustedLog {
     const time = timeIn(asOf);
     if (Number.isNaN(time) || entry.commit === log.size) return;
     const { withdrawn } = await this.#entryOf(log, log.size, signal);
-    const rangeOf = (commit: number) => withdrawn.find(([first, last]) => first <= commit && commit <= last);
-    this.#asker.need(!rangeOf(entry.commit), "entry", `Commit ${entry.commit} was withdrawn.`);
+    const isWithdrawn = withdrawn.some(([first, last]) => first <= entry.commit && entry.commit <= last);
+    this.#asker.need(!isWithdrawn, "entry", `Commit ${entry.commit} was withdrawn.`);
     let next = entry.commit + 1;
-    for (let range = rangeOf(next); range; range = rangeOf(next)) next = range[1] + 1;
+    // Once, whatever the ranges are: the log's owner may have written any.
+    for (const [first, last] of withdrawn.toSorted(([a], [b]) => a - b))
+      if (first <= next && next <= last) next = last + 1;
+    const isThere = Number.isInteger(next) && next <= log.size;
+    this.#asker.need(isThere, "entry", `Commit ${log.size} withdraws itself.`);
     const { publishedAt } = await this.#entryOf(log, next, signal);
     this.#asker.need(
       Date.parse(publishedAt) > time,
