@@ -176,7 +176,7 @@ interface FeedClientParts {
   identify: () => Identity;
   /** Yields the messages that are due. */
   pending: () => AsyncIterable<FeedMessage>;
-  /** How long a client may take to read when too much is unread. */
+  /** How long a client may take to read a message. */
   stalledSeconds: number;
   /** Called with the reason why a client got no changes. It gets them in the next round. */
   failed: (error: unknown) => void;
@@ -197,14 +197,15 @@ export function feedClient(socket: WebSocket, parts: FeedClientParts) {
       ? snapshots
       : !slugs || !("slug" in message) || slugs.has(message.slug);
 
-  /** Sends a message. If much is unread, waits for the client, and cuts it off if it does not read. */
+  /** Sends a message, and cuts the client off if it does not read. If much is unread, waits for the client. */
   async function send(message: FeedMessage): Promise<void> {
     const sent = Promise.withResolvers<void>();
-    socket.send(JSON.stringify(message), () => sent.resolve());
-    if (socket.bufferedAmount <= unreadBytes) return;
     const timer = setTimeout(() => socket.terminate(), stalledSeconds * 1000);
-    await sent.promise;
-    clearTimeout(timer);
+    socket.send(JSON.stringify(message), () => {
+      clearTimeout(timer);
+      sent.resolve();
+    });
+    if (socket.bufferedAmount > unreadBytes) await sent.promise;
   }
 
   socket.on("message", (data, binary) => {

@@ -1,6 +1,8 @@
-import { once } from "node:events";
+import { EventEmitter, once } from "node:events";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { WebSocket } from "ws";
+import type { Identity } from "../../../proxy/access/identity.ts";
+import { feedClient } from "../../../proxy/feed/live-feed.ts";
 import { feedLimits, keyEnded } from "../../../schemas/rooms/feed.ts";
 import type { Commit } from "../../../schemas/store/stored-objects.ts";
 import { readKeys, revokeKey } from "../../../snapshots/keys/keys.ts";
@@ -322,6 +324,26 @@ describe("a client that does not read", () => {
     expect([1006, 1008]).toContain(await flooding.closed);
     stays(other);
     await leave(proxy, other);
+  });
+
+  test("is cut off for a single message that it does not take", async () => {
+    vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
+    const terminate = vi.fn();
+    const full = { bufferedAmount: 1, readyState: WebSocket.OPEN, send() {}, terminate };
+    const client = feedClient(Object.assign(new EventEmitter(), full) as unknown as WebSocket, {
+      identify: () => ({ owner: "acme" }) as Identity,
+      async *pending() {
+        yield { type: "hello", snapshotId: first, publishedAt: "2026-03-01T00:00:00.000Z" };
+      },
+      stalledSeconds: 30,
+      failed: (error) => expect.unreachable(String(error)),
+    });
+    await client.advance();
+    vi.advanceTimersByTime(29_999);
+    expect(terminate).not.toHaveBeenCalled();
+    vi.advanceTimersByTime(1);
+    expect(terminate).toHaveBeenCalledOnce();
+    vi.useRealTimers();
   });
 });
 
