@@ -52,8 +52,9 @@ export async function commitAsOf(catalog: Catalog, asOf: AsOf | undefined): Prom
   const { log } = catalog;
   if ("time" in asOf) {
     if (asOf.time >= log.now()) return current;
-    const found = await log.at(new Date(asOf.time).toISOString());
-    if (found) return found;
+    const time = new Date(asOf.time).toISOString();
+    const found = await log.at(time);
+    if (found) return keptOf(catalog, found, time);
     throw neverPublished("Nothing was published at or before this time");
   }
   const found = await namedCommit(catalog, asOf.snapshotId);
@@ -68,18 +69,24 @@ const neverPublished = (what: string) =>
     parameter: asOfParameter.name,
   });
 
-/**
- * The newest commit with a snapshot that is kept, or else the newest, if possible one that was not withdrawn. An older
- * one, with an index of its own, may be kept for longer as the last of its day.
- */
+/** The newest commit with a snapshot that is kept, or else the newest, if possible one that was not withdrawn. */
 async function namedCommit(catalog: Catalog, snapshotId: string): Promise<LogEntry | undefined> {
   const { log } = catalog;
   const isNamed = (entry: LogEntry) => entry.snapshotId === snapshotId;
   const stands = (entry: LogEntry) => isNamed(entry) && !log.isWithdrawn(entry.commit);
   const newest = await log.find(stands);
-  if (!newest) return log.newestWith(isNamed);
-  if (await unless(MissingObjectError, () => catalog.listed(newest))) return newest;
-  return (await log.readable()).find(stands) ?? newest;
+  return newest ? keptOf(catalog, newest) : log.newestWith(isNamed);
+}
+
+/**
+ * A commit or, once it was collected, the newest one with its snapshot that is kept, if there is one published at or
+ * before `latest`. An older one, with an index of its own, may be kept for longer as the last of its day.
+ */
+export async function keptOf(catalog: Catalog, commit: LogEntry, latest?: string): Promise<LogEntry> {
+  if (await unless(MissingObjectError, () => catalog.listed(commit))) return commit;
+  const isSame = ({ snapshotId, publishedAt }: LogEntry) =>
+    snapshotId === commit.snapshotId && (latest === undefined || publishedAt <= latest);
+  return (await catalog.log.readable()).find(isSame) ?? commit;
 }
 
 export function readSnapshot<T>(

@@ -4,7 +4,7 @@ import { paging } from "../../../schemas/filters.ts";
 import { maxCursorLength } from "../../../schemas/query.ts";
 import { gzipAround, type Spliced } from "../../format/gzip.ts";
 import { compareKeys, type MarketKey } from "../../format/market-line.ts";
-import { type Asked, type AsOf, commitAsOf, weakTag, whileKept } from "../answer.ts";
+import { type Asked, type AsOf, commitAsOf, keptOf, weakTag, whileKept } from "../answer.ts";
 import { awaitBudget } from "../budgets.ts";
 import type { PlannedPage } from "../catalog/caches.ts";
 import type { Catalog } from "../catalog/catalog.ts";
@@ -154,7 +154,7 @@ export async function startOf(catalog: Catalog, query: ArchiveQuery): Promise<St
   cursor.pageSize = query.pageSize ?? cursor.pageSize;
   const commit = await catalog.log.commit(cursor.commit);
   if (commit?.snapshotId === cursor.snapshotId && !catalog.log.isWithdrawn(commit.commit))
-    return { commit, cursor };
+    return { commit: await keptOf(catalog, commit), cursor };
   // No cursor was ever issued for a commit beyond the newest. Any other commit's snapshot is gone.
   const { commit: newest } = catalog.requireCurrent();
   const agrees = commit ? commit.snapshotId === cursor.snapshotId : cursor.commit <= newest.commit;

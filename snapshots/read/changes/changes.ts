@@ -103,7 +103,7 @@ export class ChangesReader {
     const { since, skip } = query;
     const until = query.until ?? this.#catalog.requireCurrent().commit.snapshotId;
     const ends = { from: await this.#named("since", since), to: await this.#named("until", until) };
-    const commit = ends.to[0]!;
+    const commit = await this.#keptAmong(ends.to);
     const etag = weakTag(commit, since, until, skip, "changes");
     return { commit, etag, plan: () => this.#plan({ since, until, skip }, { ends, payer }) };
   }
@@ -157,6 +157,12 @@ export class ChangesReader {
     throw new Fault("SNAPSHOT_NOT_FOUND", `No snapshot with the id that ${parameter} gives was published.`, {
       parameter,
     });
+  }
+
+  /** The newest commit whose snapshot can be read; its tag is confirmed without any work. Where none can, the newest. */
+  async #keptAmong(commits: readonly LogEntry[]): Promise<LogEntry> {
+    for (const commit of commits) if (await this.#catalog.isReadable(commit)) return commit;
+    return commits[0]!;
   }
 
   /** Tries the change records between the commits that are nearest to each other first, and then the snapshots. */

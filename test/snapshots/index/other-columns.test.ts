@@ -11,6 +11,7 @@ import { collectGarbage } from "../../../snapshots/maintain/gc.ts";
 import { rollback } from "../../../snapshots/maintain/rollback.ts";
 import { publishedAt } from "../../../snapshots/read/answer.ts";
 import { listSnapshots } from "../../../snapshots/read/archive/counts.ts";
+import { ChangesReader } from "../../../snapshots/read/changes/changes.ts";
 import { ScoreChangeLog } from "../../../snapshots/read/feed/score-change-log.ts";
 import { changesOf } from "../../../snapshots/read/sharing/sharing.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
@@ -151,6 +152,7 @@ test("An id means its newest commit that is kept, and not the one that was index
   const id = await publishAt("02T02");
   const lastOfDay = await publishAt("02T03", 99);
   await publishAt("05T12", 98);
+  const { nextCursor } = await asked(storage, ({ page }) => page({ asOf: id, pageSize: 10 }));
   const now = new Date("2026-03-05T13:00:00.000Z");
   await collectGarbage(storage, { keepHours: 48, keepCommits: 1, keepDaily: 35, now, dryRun: false });
   const counted = countingStorage(storage);
@@ -162,6 +164,14 @@ test("An id means its newest commit that is kept, and not the one that was index
     expect(snapshots.map(({ commit }) => commit)).toEqual([4, 3, 1]);
     expect([snapshots[2]!.snapshotId, (await page({ asOf: id })).total]).toEqual([id, 100]);
     expect(await publishedAt(catalog, id)).toBe(Date.parse(snapshots[2]!.publishedAt));
+    // A time and a cursor that mean the commit of the night are answered by the one that has the same snapshot.
+    for (const asOf of [1, 2].map((hour) => `2026-03-02T0${hour}:30:00Z`))
+      expect([asOf, (await page({ asOf })).total]).toEqual([asOf, 100]);
+    expect(await page({ cursor: nextCursor! })).toMatchObject({ page: 2, total: 100, count: 10 });
+    const changes = new ChangesReader(catalog);
+    const payer = { gone: () => false, pay: async () => {} };
+    const { commit } = await changes.ask({ since: lastOfDay, until: id, skip: 0 }, payer);
+    expect([commit.commit, await catalog.isReadable(commit)]).toEqual([1, true]);
     expect(await new ScoreChangeLog(catalog).start(id)).toMatchObject({ position: 1, gone: false });
   });
   expect(await diff(storage, id, "4")).toMatchObject({ since: { commit: 1, snapshotId: id } });
