@@ -70,8 +70,13 @@ export class ScoreChangeLog {
   }
 
   /** Takes any commit but the newest. Throws MissingObjectError when its snapshot was collected. */
-  step(number: number): Promise<Step> {
-    return this.#steps.get(String(number), () => this.#stepFrom(number));
+  async step(number: number): Promise<Step> {
+    const make = () => this.#steps.get(String(number), () => this.#stepFrom(number));
+    const step = await make();
+    // No step could go on from a commit that was collected since.
+    if (!(await this.#isGone(step.commit))) return step;
+    this.#steps.forget(String(number));
+    return make();
   }
 
   /**
@@ -84,6 +89,15 @@ export class ScoreChangeLog {
     const newest = await log.newestWith(isNamed);
     if (!newest || (await unless(MissingObjectError, () => this.#scores(newest)))) return newest;
     return (await log.readable()).find(isNamed);
+  }
+
+  /** False also where the store cannot tell. */
+  async #isGone(commit: LogEntry): Promise<boolean> {
+    if (await this.#catalog.isReadable(commit)) return false;
+    return this.#catalog.listed(commit).then(
+      () => false,
+      (error) => error instanceof MissingObjectError,
+    );
   }
 
   async #stepFrom(number: number): Promise<Step> {
