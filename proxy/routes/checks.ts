@@ -141,8 +141,9 @@ const requireQuery: Check = (_request, { queryFault }) => {
   if (queryFault !== undefined) throw queryFault;
 };
 
-// A refused body is read up to here, because a client that is still writing would not see the answer.
-const readBeforeRefusal = 1024 * 1024;
+// A refused body is read up to here, because a client that is still writing would not see the answer. Of one that was
+// not paid for, no more is read than a socket gives at a time.
+const readBeforeRefusal = { paid: 1024 * 1024, unpaid: 64 * 1024 };
 
 /** Reads the JSON body of a request into the exchange. */
 export function readBody({ schema, maxBytes }: RequestBody, { requestSeconds }: Limits): Check {
@@ -152,7 +153,8 @@ export function readBody({ schema, maxBytes }: RequestBody, { requestSeconds }: 
       if (fault) throw fault;
       response?.writeContinue();
     }
-    const bytes = await received(request, maxBytes, requestSeconds);
+    const most = readBeforeRefusal[exchange.receipt ? "paid" : "unpaid"];
+    const bytes = await received(request, { maxBytes, most, seconds: requestSeconds });
     if (fault) throw fault;
     if (bytes.length > maxBytes) throw tooLarge(maxBytes);
     exchange.bodyBytes = bytes.length;
@@ -176,7 +178,10 @@ function isJson({ rawHeaders }: IncomingMessage): boolean {
 }
 
 /** The bytes of the body, or enough of them to see that it is too large. */
-function received(request: IncomingMessage, maxBytes: number, seconds: number): Promise<Buffer> {
+function received(
+  request: IncomingMessage,
+  { maxBytes, most, seconds }: { maxBytes: number; most: number; seconds: number },
+): Promise<Buffer> {
   const { promise, resolve, reject } = Promise.withResolvers<Buffer>();
   const chunks: Buffer[] = [];
   let length = 0;
@@ -186,7 +191,7 @@ function received(request: IncomingMessage, maxBytes: number, seconds: number): 
   request.on("data", (chunk: Buffer) => {
     if (length <= maxBytes) chunks.push(chunk);
     length += chunk.length;
-    if (length > readBeforeRefusal) settle();
+    if (length > most) settle();
   });
   request.on("end", settle);
   const broken = () => reject(new Fault("BAD_REQUEST", "The body ended early, or is not well-formed."));

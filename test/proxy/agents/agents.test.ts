@@ -424,6 +424,12 @@ describe("over HTTP", () => {
     expect([answer.status, answer.json().error]).toEqual([403, error]);
   });
 
+  test("a body that is too large is refused after 64 KiB, since nobody has paid for it", async () => {
+    const fields = ["host: x", "content-type: application/json", "content-length: 1000000"];
+    const head = `POST /mcp HTTP/1.1\r\n${fields.join("\r\n")}\r\n\r\n`;
+    expect(await proxy.raw(head + " ".repeat(64 * 1024 + 1))).toMatch(/^HTTP\/1\.1 413 .*BODY_TOO_LARGE/s);
+  });
+
   test("there are no subscriptions", async () => {
     const agent = await connected();
     await expect(agent.client.listen({ toolsListChanged: true })).rejects.toThrow();
