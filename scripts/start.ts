@@ -1,4 +1,4 @@
-import { mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { mkdir, readdir, rm, writeFile } from "node:fs/promises";
 import { createServer } from "node:net";
 import { join } from "node:path";
 import { pino } from "pino";
@@ -11,10 +11,11 @@ import { Fault } from "../schemas/errors.ts";
 import { KeyPlan } from "../schemas/plans.ts";
 import { keyPattern } from "../schemas/store/stored-objects.ts";
 import { readExported } from "../snapshots/export/export-records.ts";
-import { issueKey, readKeys } from "../snapshots/keys/keys.ts";
+import { issueKey, keyRing } from "../snapshots/keys/keys.ts";
 import { directoryStorage } from "../snapshots/store/backends/directory.ts";
 import { CorruptObjectError, unless } from "../snapshots/store/errors.ts";
-import { layout, sha256 } from "../snapshots/store/layout.ts";
+import { layout } from "../snapshots/store/layout.ts";
+import { readJson } from "../snapshots/store/local-files.ts";
 import { newestCommit, readCommit } from "../snapshots/store/log/commits.ts";
 import { readManifest } from "../snapshots/store/manifest.ts";
 import type { Storage } from "../snapshots/store/storage.ts";
@@ -104,12 +105,16 @@ async function publishSample(shell: Shell, found: Published | undefined): Promis
 // With both exports, clients of Delta Sharing can read the changes between the snapshots.
 const publishing = ["snapshot.ts", "publish", "--sources", sources, "--store", store, "--export"];
 
-/** The demo keys of an earlier start if the store still knows them; otherwise new ones. */
+/** The demo keys of an earlier start if they all still open what they are to; otherwise new ones. */
 async function demoKeys(storage: Storage): Promise<DemoKeys> {
-  const saved = await readFile(keyFile, "utf8").then(JSON.parse, () => undefined);
-  const known = new Set((await readKeys(storage)).records.map((record) => record.secretHash));
-  const parsed = DemoKeys.safeParse(saved);
-  if (parsed.success && Object.values(parsed.data).every((key) => known.has(sha256(key)))) return parsed.data;
+  const saved = await readJson(keyFile, DemoKeys);
+  const ring = keyRing(storage, { now: Date.now, damaged: () => {} });
+  await ring.reload();
+  const opens = (plan: KeyPlan, key: string) => {
+    const verdict = ring.judge(key);
+    return verdict.state === "active" && verdict.record.plan === plan;
+  };
+  if (saved && KeyPlan.options.every((plan) => opens(plan, saved[plan]))) return saved;
   const issued = KeyPlan.options.map(async (plan) => {
     const { key } = await issueKey(storage, { plan, owner: `demo-${plan}` }, new Date());
     return [plan, key] as const;

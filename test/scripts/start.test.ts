@@ -6,7 +6,9 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { ExportList, SnapshotList } from "../../schemas/envelopes.ts";
+import { readKeys, revokeKey } from "../../snapshots/keys/keys.ts";
 import { directoryStorage } from "../../snapshots/store/backends/directory.ts";
+import { sha256 } from "../../snapshots/store/layout.ts";
 import { until } from "../helpers/http/proxy-client.ts";
 import { signalGroup } from "../helpers/http/proxy-command.ts";
 import { copyProject } from "../helpers/publish/copies.ts";
@@ -151,6 +153,37 @@ describe("npm start", () => {
     expect(third.output.err).toBe("");
     third.child.kill("SIGTERM");
     expect(await third.ended).toBe(0);
+  });
+
+  test("demo keys that open nothing, or something else, are replaced", async () => {
+    const storage = directoryStorage(join(project, ".local/store"));
+    const file = join(project, ".local/demo-keys.json");
+    const saved = await readFile(file, "utf8");
+    const { developer, aegis } = JSON.parse(saved);
+    const { records } = await readKeys(storage);
+    const idOf = (key: string) => records.find(({ secretHash }) => secretHash === sha256(key))!.id;
+    for (const harm of [
+      () => writeFile(file, saved.slice(0, -20)),
+      () => writeFile(file, JSON.stringify({ developer: aegis, aegis: developer })),
+      async () => {
+        await writeFile(file, saved);
+        await revokeKey(storage, idOf(aegis), new Date());
+      },
+    ]) {
+      await harm();
+      const started = await start("0");
+      const { out, err } = started.output;
+      expect(err).toBe("");
+      const keys = keysIn(out);
+      expect(Object.values(JSON.parse(await readFile(file, "utf8")))).toEqual(keys);
+      expect(keys.filter((key) => saved.includes(key))).toEqual([]);
+      for (const line of out.split("\n").filter((line) => line.startsWith("  curl -H 'Auth"))) {
+        const { stdout } = await run("sh", ["-c", `${line} -sSi --max-time 60`]);
+        expect(stdout).toMatch(/^HTTP\/1\.1 200 /);
+      }
+      started.child.kill("SIGTERM");
+      expect(await started.ended).toBe(0);
+    }
   });
 
   test("a sample that cannot be read is replaced", async () => {
