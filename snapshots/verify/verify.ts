@@ -93,8 +93,6 @@ export async function verify(
   if (newest) await checkArtefacts(check, newest, named, trust);
   await checkProbe(check);
   await checkRun(check, trust, last);
-  // The records that name them were passed over.
-  for (const [key, bytes] of earlier.listed) if (layout.changePart.has(key)) check.passOver(key, bytes);
   const unreferenced = await checkRemaining(check, { keys, snapshots, named });
   const grew = (log.newest || last === 0) && (await isFollowed(storage, log.newest?.commit, trust));
   return {

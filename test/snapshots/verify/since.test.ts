@@ -1,6 +1,7 @@
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { beforeAll, expect, test } from "vitest";
+import { changeObjects } from "../../../snapshots/changes/record.ts";
 import { directoryStorage } from "../../../snapshots/store/backends/directory.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { verify } from "../../../snapshots/verify/verify.ts";
@@ -59,6 +60,15 @@ test("of that, what is gone or has another size is named, and nothing else", asy
   expect(await faultsOf(0, (objects) => objects.set(passedOver, flipped))).toContain(passedOver);
   expect(await faultsOf(2, (objects) => objects.delete(passedOver))).toEqual([passedOver]);
   expect(await faultsOf(2, (objects) => objects.set(passedOver, flipped.subarray(1)))).toEqual([passedOver]);
+});
+
+test("a part of an older change record is passed over, and no other", async () => {
+  const { changes } = JSON.parse(String(good.get(layout.commit(2))));
+  const [, part = ""] = await changeObjects(memoryStorage(good), changes);
+  expect(await faultsOf(2, (objects) => objects.delete(part))).toEqual([part]);
+  expect(await faultsOf(2, (objects) => objects.set(part, good.get(part)!.subarray(1)))).toEqual([part]);
+  const stray = layout.changePart("0".repeat(64));
+  expect(await faultsOf(2, (objects) => objects.set(stray, good.get(part)!))).toEqual([stray]);
 });
 
 test("what came later is read: a flipped bit in a new page, or in a commit, is named", async () => {
