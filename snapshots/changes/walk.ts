@@ -23,17 +23,19 @@ export interface DifferingRows {
 
 /**
  * Walks two snapshots side by side from the oldest market up, and yields where they differ. Roots show which segments
- * and pages both have, and those are not read. Memory holds a few pages, and the roots of pages that only one has.
+ * and pages both have, and those are not read. Memory holds a few pages, and the roots of pages that only one has. Pages
+ * of the older one whose roots are in `lost` are skipped.
  */
 export async function* differingRows(
   read: ReadObject,
   older: Pick<Manifest, "segments">,
   newer: Pick<Manifest, "segments">,
   turn?: Turn,
+  lost: ReadonlySet<string> = new Set(),
 ): AsyncGenerator<DifferingRows, void, void> {
   const [old, fresh] = [new Side(read, older, newer, turn), new Side(read, newer, older, turn)];
   const [rootsBefore, rootsAfter] = [await old.roots(), await fresh.roots()];
-  const [before, after] = [new Ahead(old.rows(rootsAfter)), new Ahead(fresh.rows(rootsBefore))];
+  const [before, after] = [new Ahead(old.rows(rootsAfter.union(lost))), new Ahead(fresh.rows(rootsBefore))];
   for (;;) {
     const [a, b] = [await before.first(), await after.first()];
     if (!a && !b) return;

@@ -28,7 +28,7 @@ export interface ArchiveDifference {
    * What the guards judge. `changed` counts markets that changed under the same formula version and, in an upgrade of
    * the feed, in what both versions have.
    */
-  judged: ChangeCounts;
+  judged: Pick<ChangeCounts, "changed" | "removed">;
   /** Whether every removed or changed market of the current snapshot can still be read. */
   whole: boolean;
 }
@@ -62,12 +62,12 @@ export class ArchiveSides {
   async difference(whole: boolean): Promise<ArchiveDifference> {
     const { before, after } = this;
     const found = await difference({ before, after });
-    const { added, changed, removed } = found;
+    const { changed, removed } = found;
     const judgedChanges = changed.before.filter((index, position) => {
       const [old, fresh] = [before.tag(index), after.tag(changed.after[position]!)];
       return this.#upgrade ? old >>> 16 === fresh >>> 16 && old !== fresh : old === fresh;
     });
-    const judged = { added: added.length, changed: judgedChanges.length, removed: removed.length };
+    const judged = { changed: judgedChanges.length, removed: removed.length };
     return { sides: { before, after }, found, judged, whole };
   }
 }
@@ -82,11 +82,8 @@ export async function compareRun(
   kept: FileNumbers,
   sides: ArchiveSides,
 ): Promise<ArchiveDifference> {
-  // Pages of a segment that is gone are not known.
-  const { pages } = previous.rows;
-  const known = pages.reduce((sum, { markets }) => sum + markets, 0);
-  let whole = known === previous.commit.entry.counts.markets;
-  for (const page of pages) {
+  let whole = previous.knowsPages;
+  for (const page of previous.rows.pages) {
     if (!kept.subarray(page.start, page.start + page.markets).includes(0)) continue;
     whole &&= page.usable;
     if (!page.usable) continue;
@@ -96,7 +93,7 @@ export async function compareRun(
   return sides.difference(whole);
 }
 
-const formulaOf = (record: Uint8Array) => crc32(memberOfLine(record, "formulaVersion")!);
+const formulaOf = (record: Uint8Array) => crc32(memberOfLine(record, "formulaVersion") ?? "");
 
 /** Takes what differs at one place of the archive, oldest place first. */
 export type TakeDifference = (rows: { before?: MarketLine; after?: MarketLine }) => Promise<void>;
@@ -157,7 +154,7 @@ function allNew(added: number): MarketChanges {
   return { added, changed: 0, removed: 0, first: { added: [], changed: [], removed: [] }, details: null };
 }
 
-const nothing: ChangeCounts = { added: 0, changed: 0, removed: 0 };
+const nothing: ArchiveDifference["judged"] = { changed: 0, removed: 0 };
 
 /**
  * Refuses a run that would change more than an ordinary one explains. The error names the numbers and the options that
@@ -172,19 +169,15 @@ export function checkGuards(
 ): void {
   if (!log.newest) return;
   const { counts } = log.newest.entry;
-  const { added, changed, removed: lost } = compared?.judged ?? nothing;
-  const markets = {
-    added: Math.max(added, after.markets - counts.markets),
-    changed,
-    removed: Math.max(lost, counts.markets - after.markets),
-  };
+  const { changed, removed: lost } = compared?.judged ?? nothing;
+  const removed = Math.max(lost, counts.markets - after.markets);
+  const markets = { added: after.markets - counts.markets + removed, changed, removed };
   const { records } = after.scores;
   const before = previous?.manifest.scores?.records;
   const gone = before
     ? Object.keys(before).filter((slug) => !records.has(slug)).length
     : Math.max(0, counts.protocols - records.size);
   const tooMany = (count: number, of: number) => count * 100 > of * sharePercent;
-  const removed = markets.removed + gone;
   const faults: string[] = [];
   const needed: Allowance = {};
   const judge = (kind: keyof ChangeCounts, count: number, broken: boolean, what: string) => {
@@ -196,7 +189,7 @@ export function checkGuards(
   };
   judge(
     "removed",
-    removed,
+    removed + gone,
     tooMany(markets.removed, counts.markets) || tooMany(gone, counts.protocols),
     `${markets.removed} of ${counts.markets} markets and ${gone} of ${counts.protocols} protocols are gone`,
   );

@@ -136,6 +136,12 @@ export class PreviousSnapshot {
     return this.#present.size === this.#named;
   }
 
+  /** Whether the pages of all its markets are known. Those of a segment that is gone are not. */
+  get knowsPages(): boolean {
+    const known = this.rows.pages.reduce((sum, { markets }) => sum + markets, 0);
+    return known === this.commit.entry.counts.markets;
+  }
+
   /** How many segments lack a column for a filter of this version. */
   get unindexed(): number {
     return this.segments.filter(({ indexed }) => !indexed).length;

@@ -4,7 +4,7 @@ import { formatVersion } from "../../../schemas/versions.ts";
 import { differingRows } from "../../changes/walk.ts";
 import { rootOver } from "../../format/tree.ts";
 import { type KeyRange, type Refusal, SourceRefusal } from "../../sources/sources.ts";
-import { isLoss, unless } from "../../store/errors.ts";
+import { unless } from "../../store/errors.ts";
 import { layout } from "../../store/layout.ts";
 import { scoresRootOf } from "../../store/manifest.ts";
 import { objectsIn } from "../../store/objects.ts";
@@ -263,22 +263,18 @@ async function compare(
   return { ...sources, archive, objects, changes };
 }
 
-/** Compares two stored archives. Damaged parts of the older one are not compared. */
+/** Compares two stored archives, as far as the older one can be read. */
 async function differenceTo(
   storage: Storage,
-  { commit, manifest, markets }: PreviousSnapshot,
+  { commit, segments, rows: { pages }, knowsPages }: PreviousSnapshot,
   archive: Pick<Manifest, "segments">,
 ): Promise<ArchiveDifference> {
-  const { feedVersion, counts } = commit.entry;
-  const sides = new ArchiveSides(feedVersion);
-  try {
-    for await (const { before, after } of differingRows(objectsIn(storage), manifest, archive)) {
-      if (before) sides.add("before", before);
-      if (after) sides.add("after", after);
-    }
-    return await sides.difference(markets === counts.markets);
-  } catch (error) {
-    if (!isLoss(error)) throw error;
-    return new ArchiveSides(feedVersion).difference(false);
+  const sides = new ArchiveSides(commit.entry.feedVersion);
+  const older = { segments: segments.map(({ ref }) => ref) };
+  const lost = new Set(pages.flatMap(({ usable, root }) => (usable ? [] : [root])));
+  for await (const { before, after } of differingRows(objectsIn(storage), older, archive, undefined, lost)) {
+    if (before) sides.add("before", before);
+    if (after) sides.add("after", after);
   }
+  return sides.difference(knowsPages && lost.size === 0);
 }

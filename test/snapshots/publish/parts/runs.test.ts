@@ -1,6 +1,7 @@
 import { tmpdir } from "node:os";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
+import type { Fault } from "../../../../schemas/errors.ts";
 import type { HistoricalMarket } from "../../../../schemas/records.ts";
 import { exitCodeOf } from "../../../../scripts/cli.ts";
 import { planParts, rangeOf } from "../../../../snapshots/publish/parts/plan-parts.ts";
@@ -315,8 +316,14 @@ describe("a plan", () => {
   });
 });
 
+async function publishJoined(options: PublishOptions) {
+  await planParts(options, "joined", 3);
+  for (const part of [1, 2, 3]) await publishPart(options, "joined", part);
+  return joinParts(options, "joined");
+}
+
 test.for(["gone", "rotten"])(
-  "a current snapshot of which pages are %s is replaced as by one process",
+  "a current snapshot of which pages are %s is judged and replaced as by one process",
   async (how) => {
     const { objects } = await published();
     const pages = [...objects.keys()].filter((key) => key.startsWith(layout.page.prefix));
@@ -329,6 +336,22 @@ test.for(["gone", "rotten"])(
     expect(await publishInParts(optionsOf(parts), 3)).toMatchObject({ snapshotId, outcome });
     // Of what rotted, neither notices what stays as it is.
     if (how === "gone") expect(await faultsOf(parts)).toEqual(await faultsOf(alone));
+
+    // Every other market is gone or changed, and more than twice as many come: also on the pages that are damaged.
+    const broken = first.flatMap((market, place) =>
+      place % 4 === 0 ? [] : place % 4 === 1 ? [{ ...market, question: `${market.question}?` }] : [market],
+    );
+    const outcomes = [];
+    for (const work of [publish, publishJoined]) {
+      const told: string[] = [];
+      const markets = [...broken, ...segmentedMarkets(300, 700)];
+      const choices = { warn: (line: string) => void told.push(line), allow: { removed: 1 } };
+      const options = optionsOf(memoryStorage(new Map(objects)), markets, choices);
+      const error = (await thrownBy(work(options))) as Fault;
+      const { changes, counts } = await work({ ...options, allow: error.extras.needed! });
+      outcomes.push({ message: error.message, told: new Set(told), changes, counts });
+    }
+    expect(outcomes[1]).toEqual(outcomes[0]);
   },
 );
 
