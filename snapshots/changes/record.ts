@@ -9,7 +9,7 @@ import type {
 import { formatVersion } from "../../schemas/versions.ts";
 import { cuts } from "../format/bytes.ts";
 import { crcIn, type DeflatePiece, gzipHeader, headerWith, tableIn } from "../format/gzip.ts";
-import { keyOfLine, type MarketLine } from "../format/market-line.ts";
+import { type MarketLine, marketOfLine } from "../format/market-line.ts";
 import {
   compressLines,
   inflatePiece,
@@ -256,10 +256,9 @@ export class ChangePart {
     const markets = this.#runs
       .flatMap((_, run) => this.markets(run))
       .map((line, position) => {
-        const market = unlessSync(SyntaxError, () => ({ ...keyOfLine(line), line }));
+        const market = unlessSync(CorruptObjectError, () => marketOfLine(this.#key, line));
         const row = this.row(position);
-        // A row has no place for a time before 1970, or for none.
-        if (market && market.resolvedAt >= 0 && rowOf(market).equals(row)) return { ...market, row };
+        if (market && rowOf(market).equals(row)) return { ...market, row };
         throw this.#corrupt(`line ${position} is not the market of the table`);
       });
     const pieces = this.#runs.map((_, run) => this.piece(run));

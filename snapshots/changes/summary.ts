@@ -7,6 +7,8 @@ import { firstWhere } from "../format/bytes.ts";
 import { memberOfLine, textOf } from "../format/market-line.ts";
 import { ObjectError, unless } from "../store/errors.ts";
 import { inParallel } from "../store/in-parallel.ts";
+import { JsonValue, parseJson } from "../store/json.ts";
+import { layout } from "../store/layout.ts";
 import { countsOf, type Difference, type Sides } from "./difference.ts";
 
 type Records = Manifest["scores"]["records"];
@@ -46,9 +48,14 @@ async function differingMembers(
   after: NamedObject,
   read: ReadRecord,
 ): Promise<string[]> {
-  const records = await unless(ObjectError, async () => [await read(before), await read(after)]);
-  const [old, fresh = {}] = records?.map((bytes) => JSON.parse(String(bytes))) ?? [];
-  return Object.keys(fresh).filter((name) => JSON.stringify(old[name]) !== JSON.stringify(fresh[name]));
+  const membersOf = async (ref: NamedObject) => {
+    const key = layout.publicObject(ref.hash);
+    const members = new JsonValue(key, parseJson(key, await read(ref))).members();
+    return new Map(members.map(([name, { value }]) => [name, JSON.stringify(value)]));
+  };
+  const records = await unless(ObjectError, async () => [await membersOf(before), await membersOf(after)]);
+  const [old, fresh = []] = records ?? [];
+  return Array.from(fresh).flatMap(([name, text]) => (old?.get(name) === text ? [] : [name]));
 }
 
 /** `first` has the first 20 ids or slugs of each kind, ascending. */

@@ -1,9 +1,7 @@
 import type { Manifest, SegmentRef } from "../../schemas/store/stored-objects.ts";
-import { compareKeys, idOfLine, type MarketLine } from "../format/market-line.ts";
+import { compareKeys, type MarketLine, marketOfLine } from "../format/market-line.ts";
 import { type Page, readRun, type StoredPage } from "../format/page.ts";
-import { timeAt } from "../index/columns.ts";
-import { readTimes } from "../index/index-reader.ts";
-import { openColumns, readPages } from "../index/segment.ts";
+import { readPages } from "../index/segment.ts";
 import type { Turn } from "../store/in-parallel.ts";
 import { layout } from "../store/layout.ts";
 import type { ReadObject } from "../store/objects.ts";
@@ -79,23 +77,8 @@ class Side {
   async *rows(shared: ReadonlySet<string>): AsyncGenerator<DifferingRow[], void, void> {
     for (const ref of this.#segments) {
       const { key, stored } = await this.#open(ref);
-      const times = readTimes(openColumns(key, stored));
-      let end = 0;
-      for (const page of readPages(key, stored)) {
-        end += page.markets;
-        if (shared.has(page.root)) continue;
-        const newest = end - 1;
-        const lines = await this.#lines(page);
-        yield lines
-          .map((line, index) => ({
-            id: idOfLine(line),
-            resolvedAt: timeAt(times, newest - index),
-            line,
-            page,
-            index,
-          }))
-          .reverse();
-      }
+      for (const page of readPages(key, stored))
+        if (!shared.has(page.root)) yield (await this.#rows(page)).reverse();
     }
   }
 
@@ -106,15 +89,16 @@ class Side {
     return { key, stored };
   }
 
-  async #lines(page: Page): Promise<Buffer[]> {
+  async #rows(page: Page): Promise<DifferingRow[]> {
     const key = layout.page(page.hash);
     const stored = await this.#read(key, page);
-    const lines: Buffer[] = [];
+    const rows: DifferingRow[] = [];
     for (const run of page.runs.keys()) {
       await this.#turn?.();
-      lines.push(...readRun(key, stored, page, run));
+      for (const line of readRun(key, stored, page, run))
+        rows.push({ ...marketOfLine(key, line), page, index: rows.length });
     }
-    return lines;
+    return rows;
   }
 }
 

@@ -7,6 +7,7 @@ import {
   marketIn,
   marketMembers,
 } from "../../schemas/market.ts";
+import { CorruptObjectError, unlessSync } from "../store/errors.ts";
 
 // A market's text is published JSON without spaces, with `id` first and the one member that holds others last. Quotes
 // are escaped within texts, so the first `,"name":` is the member's. The order of members is not used, since a later
@@ -96,6 +97,13 @@ export function compareKeys(a: MarketKey, b: MarketKey): number {
 /** A market's JSON text, with what it says of itself. */
 export interface MarketLine extends MarketKey {
   line: Buffer;
+}
+
+/** A line of the object with this key. Throws CorruptObjectError where it tells no time that an archive can have. */
+export function marketOfLine(key: string, line: Buffer): MarketLine {
+  const market = unlessSync(SyntaxError, () => ({ ...keyOfLine(line), line }));
+  if (market && market.resolvedAt >= 0) return market;
+  throw new CorruptObjectError(key, "it has a line that is not a market");
 }
 
 /** What the index of a segment is made from, for one market. */

@@ -4,7 +4,7 @@ import type { HistoricalMarket } from "../../schemas/records.ts";
 import type { SegmentRef } from "../../schemas/store/stored-objects.ts";
 import { cuts, firstWhere } from "../format/bytes.ts";
 import type { DeflatePiece } from "../format/gzip.ts";
-import { idOfLine, keyOfLine, type MarketLine } from "../format/market-line.ts";
+import { idOfLine, type MarketLine, marketOfLine } from "../format/market-line.ts";
 import {
   type Page,
   type Run,
@@ -22,6 +22,7 @@ import { fieldsIn, foreignIn, readTimes } from "../index/index-reader.ts";
 import { decodeColumns, openColumns, readPages } from "../index/segment.ts";
 import { WordTable, wordsOf } from "../index/word-table.ts";
 import { FormatError } from "../store/errors.ts";
+import { parseJson } from "../store/json.ts";
 import { layout } from "../store/layout.ts";
 import { readObject } from "../store/objects.ts";
 import type { Storage } from "../store/storage.ts";
@@ -179,9 +180,10 @@ export class PreviousRows {
   /** From the oldest. */
   async marketsOf(page: PreviousPage): Promise<OldMarket[]> {
     const { lines } = await this.#read(page);
-    return lines
-      .toReversed()
-      .map((line, position) => ({ ...keyOfLine(line), ordinal: page.start + position, line }));
+    return lines.toReversed().map((line, position) => ({
+      ...marketOfLine(layout.page(page.hash), line),
+      ordinal: page.start + position,
+    }));
   }
 
   /** The rows of the segment that has this one. */
@@ -230,7 +232,7 @@ export class PreviousRows {
     const [rows, postings]: [IndexRow[], Postings] = [[], new Map()];
     for (const page of pages.filter(({ usable }) => usable)) {
       for (const { ordinal, resolvedAt, line } of await this.marketsOf(page)) {
-        const market: HistoricalMarket = JSON.parse(line.toString("utf8"));
+        const market = parseJson(layout.page(page.hash), line) as HistoricalMarket;
         rows[ordinal - start] = { resolvedAt, values: filterValuesOf(market) };
         addWords(postings, wordsOf(market.question), ordinal - start);
       }

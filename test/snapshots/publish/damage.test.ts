@@ -1,7 +1,9 @@
 import { mkdir, mkdtemp, utimes, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { beforeAll, describe, expect, test } from "vitest";
-import { publish } from "../../../snapshots/publish/publish.ts";
+import { compressPage } from "../../../snapshots/format/page.ts";
+import { diff } from "../../../snapshots/maintain/diff.ts";
+import { type PublishOptions, publish } from "../../../snapshots/publish/publish.ts";
 import { directoryStorage } from "../../../snapshots/store/backends/directory.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { readCommit } from "../../../snapshots/store/log/commits.ts";
@@ -11,10 +13,18 @@ import { addMarkets } from "../../helpers/archive/odd-markets.ts";
 import { startTestProxy, type TestProxy } from "../../helpers/http/proxy.ts";
 import { bearer } from "../../helpers/http/proxy-client.ts";
 import { publishCounted } from "../../helpers/publish/editable-sources.ts";
+import { publishInParts } from "../../helpers/publish/publish-in-parts.ts";
 import { publishRecords, recordsOf, sourcesOf } from "../../helpers/publish/records.ts";
 import { writePlainSources } from "../../helpers/publish/sample-sources.ts";
 import { contentOf, countingStorage, memoryStorage } from "../../helpers/store/storages.ts";
-import { replaceCommit } from "../../helpers/store/tamper.ts";
+import {
+  goodStore,
+  newestManifest,
+  putPublic,
+  rebuild,
+  replaceCommit,
+  replaceManifest,
+} from "../../helpers/store/tamper.ts";
 import { testFolder } from "../../helpers/store/test-folder.ts";
 import { faultsOf } from "../../helpers/store/verified.ts";
 
@@ -196,6 +206,40 @@ test.each(prefixes)(
     }
   },
 );
+
+test("a page that is no JSON, under its own name, is named by a comparison, and made anew by a run", async () => {
+  const objects = await goodStore();
+  const { pages } = await rebuild(
+    objects,
+    () => {},
+    (lines) => compressPage(lines.map(() => Buffer.from("no market"))),
+  );
+  const rule = "it has a line that is not a market";
+  await expect(diff(memoryStorage(objects), "2", "3")).rejects.toThrow(`${pages[0]}: ${rule}`);
+  for (const work of [publish, (options: PublishOptions) => publishInParts(options, 2)]) {
+    const told = new Set<string>();
+    const report = await work({
+      storage: memoryStorage(new Map(objects)),
+      temporaryDirectory: await mkdtemp(join(folder, "json-")),
+      now: () => new Date("2026-03-01T00:00:00.000Z"),
+      sources: async () => sourcesOf(recordsOf(0, 117), 720),
+      warn: (line) => void told.add(line),
+    });
+    expect(report).toMatchObject({ outcome: "published", changes: null });
+    expect([...told]).toEqual(pages.map((key) => `${key}: ${rule}; it is made again from the sources`));
+  }
+});
+
+test("a record that is no JSON, under its own name, is not compared", async () => {
+  const objects = await goodStore();
+  const { scores } = newestManifest(objects);
+  const [slug = ""] = Object.keys(scores.records);
+  const records = { ...scores.records, [slug]: putPublic(objects, "no record") };
+  replaceManifest(objects, { scores: { ...scores, records } });
+  const { changes } = await publishRecords(memoryStorage(objects), recordsOf(0, 117), 720);
+  const changed = Object.keys(records).length;
+  expect(changes?.protocols).toMatchObject({ changed, fields: { bri: changed - 1 } });
+});
 
 test("what a run that was stopped left torn, under the right names, is written again", async () => {
   const objects = new Map(first);
