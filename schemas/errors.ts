@@ -78,6 +78,7 @@ export const errors = {
     exit: "lost",
     title: "Another publisher made the commit first; the next run goes on from there",
   },
+  COMMIT_TOO_LARGE: { exit: "refused", title: "The commit would be larger than readers take" },
   COLLECTED_MEANWHILE: { exit: "lost", title: "A collection deletes what a new commit needs; run again" },
   COMMIT_UNKNOWN: {
     exit: "unreachable",

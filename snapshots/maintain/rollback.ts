@@ -14,7 +14,7 @@ import {
 import { MissingObjectError, ObjectError, unless } from "../store/errors.ts";
 import { inParallel } from "../store/in-parallel.ts";
 import { hashIn, layout } from "../store/layout.ts";
-import { appendCommit, type CommitContent, publicationTime } from "../store/log/commits.ts";
+import { appendCommit, type CommitContent, publicationTime, withdraw } from "../store/log/commits.ts";
 import { refuseCollected } from "../store/log/gc-records.ts";
 import { readObject } from "../store/objects.ts";
 import type { Storage } from "../store/storage.ts";
@@ -56,16 +56,16 @@ export async function rollback(
       return current;
     }
   }
+  const withdrawn = withdraw(storage, current.entry, wanted.entry.commit + 1);
   await requireComplete(storage, current, wanted);
   const recorded = await recordChanges(storage, current, wanted);
-  const [first, last] = [wanted.entry.commit + 1, current.entry.commit];
   const content: CommitContent = {
     formatVersion,
     entry: {
       ...wanted.entry,
-      commit: last + 1,
+      commit: current.entry.commit + 1,
       publishedAt: publicationTime(storage, current, { now, warn }),
-      withdrawn: first <= last ? [...current.entry.withdrawn, [first, last]] : current.entry.withdrawn,
+      withdrawn,
     },
     manifest: wanted.manifest,
     changes: recorded?.ref ?? null,

@@ -90,6 +90,35 @@ export function gapsIn(numbers: readonly number[], begins = 1): [first: number, 
 export const isWithdrawn = (commit: number, newest: Pick<CommitEntry, "withdrawn"> | undefined): boolean =>
   newest?.withdrawn.some(([first, last]) => first <= commit && commit <= last) ?? false;
 
+/**
+ * What a commit that withdraws those from `first` up to `newest` says of all withdrawn ones: ranges that touch are
+ * joined. Later commits repeat it, so it may be no longer than three quarters of a commit.
+ */
+export function withdraw(
+  { location }: Storage,
+  { commit, withdrawn }: Pick<CommitEntry, "commit" | "withdrawn">,
+  first: number,
+): CommitEntry["withdrawn"] {
+  const ranges = first > commit ? withdrawn : [...withdrawn, [first, commit] as const];
+  const joined: CommitEntry["withdrawn"] = [];
+  for (const [first, last] of ranges.toSorted(([a], [b]) => a - b)) {
+    const before = joined.at(-1);
+    if (before && first <= before[1] + 1) before[1] = Math.max(before[1], last);
+    else joined.push([first, last]);
+  }
+  if (JSON.stringify(joined).length > 0.75 * layout.commit.maxBytes)
+    throw tooLarge(location, commit + 1, joined.length);
+  return joined;
+}
+
+function tooLarge(location: string, commit: number, ranges: number): Fault {
+  return new Fault(
+    "COMMIT_TOO_LARGE",
+    `${location}: commit ${commit} would list ${ranges} ranges of withdrawn commits, and be larger than readers take; ` +
+      "roll back to a commit before many of them, which makes one range of those, or publish into a new store",
+  );
+}
+
 /** Oldest first, including commits to which the log does not lead. */
 export async function readLog(storage: Storage): Promise<Commit[]> {
   const numbers = await listCommits(storage);
@@ -116,6 +145,8 @@ export async function appendCommit(
 ): Promise<Commit> {
   const key = layout.commit(content.entry.commit);
   const bytes = seal(content, (digest) => sign({ ...content, digest }));
+  const { commit, withdrawn } = content.entry;
+  if (bytes.length > layout.commit.maxBytes) throw tooLarge(storage.location, commit, withdrawn.length);
   const begun = performance.now();
   const created = await storage.putIfAbsent(key, bytes).catch((error) => {
     if (error instanceof StorageError) return error;

@@ -1,9 +1,10 @@
+import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import type { Commit } from "../../../schemas/store/stored-objects.ts";
 import { exitCodeOf, exitCodes } from "../../../scripts/cli.ts";
 import { collectGarbage } from "../../../snapshots/maintain/gc.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
-import { newestCommit, readCommit } from "../../../snapshots/store/log/commits.ts";
+import { isWithdrawn, newestCommit, readCommit, withdraw } from "../../../snapshots/store/log/commits.ts";
 import { readManifest } from "../../../snapshots/store/manifest.ts";
 import { partsOf, seal } from "../../../snapshots/store/objects.ts";
 import { type Storage, StorageError } from "../../../snapshots/store/storage.ts";
@@ -24,7 +25,9 @@ import {
   changes,
   contentOf,
   countingStorage,
+  memoryStorage,
 } from "../../helpers/store/storages.ts";
+import { goodStore, replaceCommit } from "../../helpers/store/tamper.ts";
 import { testFolder } from "../../helpers/store/test-folder.ts";
 
 const folder = testFolder();
@@ -55,10 +58,7 @@ describe("a rollback", () => {
     await expectShown(storage, 4);
     const again = await rollBack(storage, 1);
     expect(again).toMatchObject({ entry: { commit: 5 }, hold: true });
-    expect(again.entry.withdrawn).toEqual([
-      [3, 3],
-      [2, 4],
-    ]);
+    expect(again.entry.withdrawn).toEqual([[2, 4]]);
     await expectShown(storage, 5);
     expect(await rollBack(storage, taken)).toMatchObject({
       entry: { commit: 6, snapshotId: taken },
@@ -68,6 +68,49 @@ describe("a rollback", () => {
     const { withdrawn } = (await newestCommit(storage))!.entry;
     expect((await publishContent(storage, "D", true)).commit).toBe(7);
     expect((await newestCommit(storage))?.entry.withdrawn).toEqual(withdrawn);
+  });
+
+  test("names the commits that were withdrawn in as few ranges as there can be", () => {
+    const storage = memoryStorage(new Map());
+    const number = fc.integer({ min: 2, max: 40 });
+    const range = fc
+      .tuple(number, number)
+      .map(([a, b]): [number, number] => [Math.min(a, b), Math.max(a, b)]);
+    fc.assert(
+      fc.property(fc.array(range, { maxLength: 6 }), fc.integer({ min: 2, max: 42 }), (withdrawn, from) => {
+        const commit = 41;
+        const made = withdraw(storage, { commit, withdrawn }, from);
+        const expected = (n: number) => isWithdrawn(n, { withdrawn }) || (from <= n && n <= commit);
+        for (let n = 1; n <= commit + 1; n += 1)
+          expect(isWithdrawn(n, { withdrawn: made })).toBe(expected(n));
+        for (const [place, [first]] of made.entries())
+          if (place > 0) expect(first).toBeGreaterThan(made[place - 1]![1] + 1);
+      }),
+    );
+  });
+
+  test("that would list more ranges than a commit has room for is refused, and so is every such commit", async () => {
+    const ranges = (count: number) =>
+      Array.from({ length: count }, (_, n): [number, number] => [1_000_000 + 2 * n, 1_000_000 + 2 * n]);
+    const objects = await goodStore();
+    replaceCommit(objects, { entry: { withdrawn: ranges(2_800) } });
+    const storage = countingStorage(memoryStorage(objects));
+    const refused = await rollBack(storage, 2).catch((error: unknown) => error);
+    expect(refused).toMatchObject({
+      code: "COMMIT_TOO_LARGE",
+      message: expect.stringMatching(
+        /commit 4 would list 2801 ranges.*; roll back to a commit before many of them/,
+      ),
+    });
+    expect(exitCodeOf(refused)).toBe(exitCodes.refused);
+    expect(storage.written()).toEqual([]);
+    // Publishing goes on as long as readers take what it makes.
+    const publish = () => publishRecords(memoryStorage(new Map(objects)), recordsOf(0, 119), 720);
+    expect(await publish()).toMatchObject({ outcome: "published", commit: 4 });
+    const key = replaceCommit(objects, { entry: { withdrawn: [] } });
+    const room = layout.commit.maxBytes - objects.get(key)!.length;
+    replaceCommit(objects, { entry: { withdrawn: ranges(Math.floor(room / "[1000000,1000000],".length)) } });
+    await expect(publish()).rejects.toMatchObject({ code: "COMMIT_TOO_LARGE" });
   });
 
   test.for([
