@@ -111,7 +111,7 @@ export async function commitSnapshot(
       objects: objectsByHash(scores),
     };
     witnessed = await finishRun(storage, atHand, outcome, now(), options);
-    await mendChanges(outcome === "unchanged" ? previous?.listed : undefined, newest, options);
+    await mendChanges(outcome === "unchanged" ? before : undefined, newest, options);
   }
   const { uploaded, unchanged, total } = objects;
   return {

@@ -1,11 +1,13 @@
-import type { ChangeRecord, Commit, ObjectRef } from "../../schemas/store/stored-objects.ts";
+import type { Commit, ObjectRef } from "../../schemas/store/stored-objects.ts";
 import { recordBetween } from "../changes/record.ts";
 import { MissingObjectError, ObjectError, unless } from "../store/errors.ts";
+import { JsonValue, parseJson } from "../store/json.ts";
 import { hashIn, layout } from "../store/layout.ts";
 import { logFrom } from "../store/log/commits.ts";
 import { type ReadObject, readObject, readParsed } from "../store/objects.ts";
 import type { Storage } from "../store/storage.ts";
 import { ObjectWriter } from "./object-writer.ts";
+import type { Before } from "./previous-snapshot.ts";
 import type { SiteOptions } from "./public/mutable-objects.ts";
 
 /**
@@ -16,11 +18,11 @@ const lookedBytes = 16 * 1024 * 1024;
 
 /**
  * Makes lost or damaged change records again, while the store has both snapshots of each. Looks at those of all commits
- * only where some are `faulty`. `listed` is the store where the run has made no commit: if it has few records, at least
- * as many as these commits, and all are whole, no commits are read.
+ * only where some are `faulty`. `before` is what the run began with where it has made no commit: if the store has few
+ * records, all of them are whole, and the entries of these commits tell that none is missing, no commits are read.
  */
 export async function mendChanges(
-  listed: Storage | undefined,
+  before: Before | undefined,
   newest: Commit,
   {
     storage,
@@ -30,7 +32,11 @@ export async function mendChanges(
 ): Promise<void> {
   const anywhere = [...faulty].some((key) => key.startsWith(layout.changeRecord.prefix));
   const lowest = anywhere ? 1 : Math.max(1, newest.entry.commit - looked);
-  if (listed && !anywhere && (await hasWhole(listed, newest.entry.commit - lowest))) return;
+  const { log, previous } = before ?? {};
+  if (log && previous && !anywhere) {
+    const wanted = newest.entry.commit - lowest;
+    if (await hasWhole(previous.listed, await log.tail(), wanted)) return;
+  }
   const check = recordCheck(storage, faulty);
   let newer: Commit | undefined;
   // Others report where the log leads no further back.
@@ -44,8 +50,12 @@ export async function mendChanges(
   });
 }
 
-/** Whether a store has at least `wanted` change records, few others, and all of them whole. */
-async function hasWhole(storage: Storage, wanted: number): Promise<boolean> {
+/** Whether a store has a change record for each of the `wanted` newest commits, few others, and all of them whole. */
+async function hasWhole(
+  storage: Storage,
+  entries: readonly Buffer[] | undefined,
+  wanted: number,
+): Promise<boolean> {
   const refs: ObjectRef[] = [];
   for await (const { key, bytes } of storage.list(layout.changeRecord.prefix)) {
     if (layout.changeRecord.has(key)) refs.push({ hash: hashIn(key), bytes });
@@ -53,8 +63,15 @@ async function hasWhole(storage: Storage, wanted: number): Promise<boolean> {
   }
   const check = recordCheck(storage);
   const whole = await unless(ObjectError, async () => {
-    for (const ref of refs) await check(ref);
-    return refs.length >= wanted;
+    const ids = (entries ?? [])
+      .slice(-wanted - 1)
+      .map((entry) => new JsonValue(layout.log, parseJson(layout.log, entry)).member("snapshotId").text());
+    const missing = new Set(ids.slice(1).map((id, place) => `${ids[place]} ${id}`));
+    for (const ref of refs) {
+      const { since, until } = await check(ref);
+      missing.delete(`${since} ${until}`);
+    }
+    return ids.length > wanted && missing.size === 0;
   });
   return whole ?? false;
 }
@@ -67,12 +84,13 @@ function recordCheck(storage: Storage, faulty: ReadonlySet<string> = new Set()) 
     return readObject(storage, key, ref);
   };
   return async (ref: ObjectRef) => {
-    const { before, after }: ChangeRecord = await readParsed(read, layout.changeRecord, ref);
-    for (const part of [...before, ...after]) {
+    const record = await readParsed(read, layout.changeRecord, ref);
+    for (const part of [...record.before, ...record.after]) {
       const key = layout.changePart(part.hash);
       bytesLeft -= part.bytes;
       if (bytesLeft >= 0 || faulty.has(key)) await read(key, part);
     }
+    return record;
   };
 }
 

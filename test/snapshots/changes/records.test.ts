@@ -156,6 +156,17 @@ describe("a change record that is lost or damaged", () => {
     );
   });
 
+  test("is missed nowhere among the 32 newest, though the store has more", async () => {
+    const { objects, storage, publish } = await commits(36);
+    const content = await contentOf(storage);
+    for (const commit of [5, 6, 20, 35, 36]) {
+      const [record = ""] = await keysOf(storage, commit);
+      objects.delete(record);
+      expect(await publish(35)).toMatchObject({ outcome: "unchanged", commit: 36 });
+      expect(await contentOf(storage)).toEqual(content);
+    }
+  });
+
   test("is made again by --repair however old it is", async () => {
     const { objects, storage, publish } = await commits(2);
     for (let more = 0; more < 32; more += 1) await append(storage);
