@@ -45,13 +45,17 @@ export async function findVersion(
   if (version !== undefined && timestamp !== undefined)
     throw invalidParameter("version", "version and timestamp exclude each other; give one of them.");
   const versions = await versionsOf(source);
+  // Throws where the log is damaged, so that nobody can tell whether there was such a version.
+  const leadsTo = (number: number) => source.catalog.log.entry(number);
   if (timestamp !== undefined) {
     const time = isoOf("timestamp", timestamp);
     const found = versions.find(({ publishedAt }) => publishedAt <= time);
+    if (!found) await leadsTo(1);
     return found ?? missing(versions, `The table has no version at or before ${time}`);
   }
   if (version === undefined) return versions[0] ?? missing(versions, "The table has no version yet");
   const found = versions.find((each) => each.version === version);
+  if (!found) await leadsTo(version);
   return found ?? missing(versions, `There is no version ${version}`);
 }
 
@@ -172,6 +176,8 @@ export async function changesOf(
       "startingVersion",
       `The changes begin after they end: the newest version is ${newest.version}.`,
     );
+  // Throws where the log does not lead to there. By a time, the commit before has to be known, too.
+  await source.catalog.log.entry(Math.max(1, parameters.has("startingTimestamp") ? first - 1 : first));
   // There is no version 0, which clients begin with.
   const wanted = known.filter(({ commit }) => commit >= first && commit <= last);
   if (wanted.length > maxVersions)

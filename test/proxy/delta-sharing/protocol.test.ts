@@ -205,6 +205,25 @@ describe("Delta Sharing", () => {
     expect(withdrawn.json().message).toContain(`5 (${day(5)}), 1 (${day(1)}).`);
   });
 
+  test("says where the log is damaged, and not that there was no version", async () => {
+    const { proxy, key } = await served({ changes: true });
+    await proxy.storage.delete(layout.commit(2));
+    const other = await proxy.another();
+    proxies.push(other);
+    const asked = (path: string) => other.get(`${table}/${path}`, { headers: bearer(key) });
+    for (const path of [
+      "metadata?version=1",
+      "metadata?timestamp=2026-02-02T00:00:00Z",
+      "changes?startingVersion=1",
+      "changes?startingVersion=0",
+      `changes?startingTimestamp=${day(2)}`,
+    ])
+      expect([path, errorOf(await asked(path))]).toEqual([path, "503 SNAPSHOT_UNAVAILABLE"]);
+    expect(errorOf(await asked("metadata?version=5"))).toBe("404 VERSION_NOT_FOUND");
+    for (const path of ["metadata?version=3", "changes?startingVersion=3", "version"])
+      expect([path, (await asked(path)).status]).toEqual([path, 200]);
+  });
+
   test("says that there is no version yet", async () => {
     const proxy = await startTestProxy();
     proxies.push(proxy);

@@ -57,7 +57,11 @@ function catalogOf({
       requireCurrent() {
         if (commits === 0) throw noSnapshot();
       },
-      log: { believed: async () => log, isWithdrawn: (commit: number) => withdrawn.includes(commit) },
+      log: {
+        believed: async () => log,
+        entry: async (number: number) => log.find(({ commit }) => commit === number),
+        isWithdrawn: (commit: number) => withdrawn.includes(commit),
+      },
     },
     exports: {
       list: async () => records,
