@@ -1,14 +1,15 @@
 import { crc32 } from "node:zlib";
 import { bucketStarts, filterFields } from "../../schemas/filters.ts";
 import { marketMembers } from "../../schemas/market.ts";
+import { ProtocolScore } from "../../schemas/records.ts";
 import type { ChangeCounts, Manifest, NamedObject } from "../../schemas/store/stored-objects.ts";
 import { bounds, forgeTiers } from "../../schemas/versions.ts";
 import { firstWhere } from "../format/bytes.ts";
 import { memberOfLine, textOf } from "../format/market-line.ts";
 import { ObjectError, unless } from "../store/errors.ts";
 import { inParallel } from "../store/in-parallel.ts";
-import { JsonValue, parseJson } from "../store/json.ts";
 import { layout } from "../store/layout.ts";
+import { parseObject } from "../store/objects.ts";
 import { countsOf, type Difference, type Sides } from "./difference.ts";
 
 type Records = Manifest["scores"]["records"];
@@ -49,9 +50,8 @@ async function differingMembers(
   read: ReadRecord,
 ): Promise<string[]> {
   const membersOf = async (ref: NamedObject) => {
-    const key = layout.publicObject(ref.hash);
-    const members = new JsonValue(key, parseJson(key, await read(ref))).members();
-    return new Map(members.map(([name, { value }]) => [name, JSON.stringify(value)]));
+    const record = parseObject(layout.publicObject(ref.hash), await read(ref), ProtocolScore);
+    return new Map(Object.entries(record).map(([name, value]) => [name, JSON.stringify(value)]));
   };
   const records = await unless(ObjectError, async () => [await membersOf(before), await membersOf(after)]);
   const [old, fresh = []] = records ?? [];

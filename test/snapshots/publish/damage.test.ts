@@ -241,6 +241,24 @@ test("a record that is no JSON, under its own name, is not compared", async () =
   expect(changes?.protocols).toMatchObject({ changed, fields: { bri: changed - 1 } });
 });
 
+test.each(["null", `{"bri":${"[".repeat(20_000)}${"]".repeat(20_000)}}`])(
+  "a record of a score that is none, under the right name, is not compared (%#)",
+  async (text) => {
+    const objects = new Map<string, Buffer>();
+    const storage = memoryStorage(objects);
+    await publishRecords(storage, markets);
+    const { scores } = newestManifest(objects);
+    const damaged = putPublic(objects, text);
+    replaceManifest(objects, { scores: { ...scores, records: { ...scores.records, aave: damaged } } });
+    const faulty = async () => (await faultsOf(storage)).map(({ key }) => key);
+    expect(await faulty()).toContain(layout.publicObject(damaged.hash));
+    const { changes } = await publishRecords(storage, markets, 710);
+    expect(changes?.protocols).toMatchObject({ changed: 4, fields: { bri: 3 } });
+    expect((await diff(storage, "1", "2")).changes.protocols).toEqual(changes?.protocols);
+    expect(await faulty()).not.toContain(layout.stableScore("aave"));
+  },
+);
+
 test("what a run that was stopped left torn, under the right names, is written again", async () => {
   const objects = new Map(first);
   for (const [key, bytes] of later)
