@@ -207,6 +207,22 @@ test.each(prefixes)(
   },
 );
 
+test("a page with fewer markets than its segment says is made again", async () => {
+  const objects = new Map<string, Buffer>();
+  const storage = memoryStorage(objects);
+  await publishRecords(storage, markets);
+  const fewer = async (lines: readonly Buffer[]) => {
+    const { page, stored } = await compressPage(lines.slice(0, -1));
+    return { page: { ...page, markets: lines.length }, stored };
+  };
+  const { pages } = await rebuild(objects, () => {}, fewer);
+  const warnings: string[] = [];
+  const warn = (line: string) => void warnings.push(line);
+  const report = await publishRecords(storage, corrected, 700, { warn });
+  expect(report).toMatchObject({ outcome: "published", commit: 2 });
+  expect(warnings.join()).toContain(`${pages[0]}: run 3 does not have as many markets as its table says; `);
+});
+
 test("a page that is no JSON, under its own name, is named by a comparison, and made anew by a run", async () => {
   const objects = await goodStore();
   const { pages } = await rebuild(
