@@ -95,6 +95,21 @@ describe("a script", () => {
     ]);
   });
 
+  test("may leave empty lists, for whose items DuckDB chooses a type, and no others of that type", async () => {
+    const markets = (evidence: string) =>
+      `SELECT * REPLACE (list_transform(dimensions, lambda d: struct_update(d, evidence := ${evidence})) AS dimensions)
+         ${parquet("markets")}`;
+    const tables = views(markets("[]"), parquet("protocol_scores"));
+    for (const text of [tables, tables.replaceAll("VIEW", "TABLE"), tables.replace("[]", "[]::JSON[]")])
+      expect(await run(`check --sources ${await script("empty.sql", text)}`)).toMatchObject({ code: 0 });
+    await script("filled.sql", views(markets("[1]"), parquet("protocol_scores")));
+    const { code, stderr } = await run("check --sources filled.sql");
+    expect([code, stderr]).toEqual([
+      3,
+      expect.stringContaining("column dimensions[].evidence[]: INTEGER, must be of type STRUCT"),
+    ]);
+  });
+
   test("tells what its SELECT statements return, to a bound, and runs them to their end", async () => {
     const tables = views(parquet("markets"), parquet("protocol_scores"));
     const selects = `SELECT 'left  out' || chr(10), 3, NULL; SELECT NULL; FROM range(102); SELECT 'password=hidden';`;

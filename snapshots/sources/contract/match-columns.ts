@@ -44,8 +44,13 @@ interface ColumnMatch {
   extra: readonly string[];
 }
 
-export function matchColumns({ members, latest }: Columns, columns: readonly NamedType[]): ColumnMatch {
-  const found: Findings = { faults: [], extra: [], latest };
+/** `empty` are paths of lists without an item in any row: these may be of any type. */
+export function matchColumns(
+  { members, latest }: Columns,
+  columns: readonly NamedType[],
+  empty: ReadonlySet<string> = new Set(),
+): ColumnMatch {
+  const found: Findings = { faults: [], extra: [], latest, empty };
   const fields = matchFields(members, columns, "", found);
   return { fields, faults: found.faults, extra: found.extra };
 }
@@ -55,6 +60,7 @@ type Columns = Pick<SourceTable, "members" | "latest">;
 interface Findings extends Pick<SourceTable, "latest"> {
   faults: SchemaFault[];
   extra: string[];
+  empty: ReadonlySet<string>;
 }
 
 function matchFields(
@@ -116,10 +122,8 @@ function matchShape(shape: Shape, type: DuckDBType, path: string, found: Finding
     return undefined;
   };
   const refuse = (expected: string) => fault(`must be of type ${expected}`);
-  // The items of a list that is empty in all rows have no other type. A column without values is a mistake.
-  const noItems = type.typeId === DuckDBTypeId.SQLNULL && path.includes("[]");
   const rules = rulesOf(shape, found.latest);
-  const is = (expected: DuckDBTypeId) => type.typeId === expected || noItems;
+  const is = (expected: DuckDBTypeId) => type.typeId === expected;
   switch (shape.kind) {
     case "any": {
       const named = faultyName(type, path);
@@ -132,17 +136,13 @@ function matchShape(shape: Shape, type: DuckDBType, path: string, found: Finding
     }
     case "list": {
       if (!is(DuckDBTypeId.LIST)) return refuse("LIST");
-      const items = type.typeId === DuckDBTypeId.LIST ? (type as DuckDBListType).valueType : type;
-      const of = matchShape(shape.of, items, `${path}[]`, found);
+      if (found.empty.has(path)) return { nullable: false, kind: "list", of: leaf("VARCHAR", []) };
+      const of = matchShape(shape.of, (type as DuckDBListType).valueType, `${path}[]`, found);
       return of && { nullable: false, kind: "list", of };
     }
     case "struct": {
       if (!is(DuckDBTypeId.STRUCT)) return refuse("STRUCT");
-      const members =
-        type.typeId === DuckDBTypeId.STRUCT
-          ? membersOf(type as DuckDBStructType)
-          : Object.keys(shape.members).map((name): NamedType => [sourceName(name), type]);
-      const fields = matchFields(shape.members, members, `${path}.`, found);
+      const fields = matchFields(shape.members, membersOf(type as DuckDBStructType), `${path}.`, found);
       return { nullable: false, kind: "struct", fields };
     }
     case "integer": {
@@ -150,7 +150,7 @@ function matchShape(shape: Shape, type: DuckDBType, path: string, found: Finding
       return leaf("BIGINT", rules);
     }
     case "text":
-      return isText(type) || noItems ? leaf("VARCHAR", rules) : refuse("VARCHAR");
+      return isText(type) ? leaf("VARCHAR", rules) : refuse("VARCHAR");
     case "double":
       return is(DuckDBTypeId.DOUBLE) ? leaf("DOUBLE", rules) : refuse("DOUBLE");
     case "boolean":

@@ -5,7 +5,7 @@ import type { FileGroup } from "../files/file-groups.ts";
 import { refuseChanges, type SourceFile, type SourceFolder } from "../files/source-files.ts";
 import { describeRow, placesPerRule, type Refusal, RefusalList, SourceRefusal } from "../sources.ts";
 import { readingFault, readParquet, scalar, selectFromAll, withConnection } from "./duckdb.ts";
-import { identifier } from "./sql-literals.ts";
+import { identifier, valuesAt } from "./sql-literals.ts";
 
 /** By the beginning of a rule: SQL that is true for a value that gives a column another type than the contract's. */
 const culprits: readonly [rule: string, isCulprit: string][] = [
@@ -37,17 +37,6 @@ export async function culpritOf(
     .catch(() => undefined);
   const [row, id, value] = found?.getRows()[0] ?? [];
   return row === undefined ? undefined : { row: describeRow(row, id), value: String(value).slice(0, 100) };
-}
-
-/** SQL for a list of all values at a path of the contract, such as `dimensions[].score`. */
-function valuesAt(path: string): string {
-  const [first = "", ...inner] = path.split("[]");
-  const members = (names: string) => names.split(".").map(identifier).join(".");
-  return inner.reduce(
-    (list, names) =>
-      `list_transform(flatten(${list}), lambda one: one${names && `.${members(names.slice(1))}`})`,
-    `[${members(first)}]`,
-  );
 }
 
 export interface ListedSource {

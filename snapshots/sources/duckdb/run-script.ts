@@ -12,6 +12,7 @@ import {
   type SourceTable,
   sourceNames,
 } from "../contract/source-tables.ts";
+import { emptyLists } from "../files/file-groups.ts";
 import { tableOfScript } from "../files/source-files.ts";
 import { type Refusal, RefusalList, SourceRefusal } from "../sources.ts";
 import { columnsOf, faultOf, inSession, isOutOfMemory } from "./duckdb.ts";
@@ -221,7 +222,9 @@ async function checkedTable(
   });
   const query = `SELECT *${wide.length > 0 ? ` REPLACE (${wide.join(", ")})` : ""} FROM ${name}`;
   const result = await connection.run(`${query} LIMIT 0`);
-  const { fields, faults } = matchColumns(table, columnsOf(result));
+  const found = matchColumns(table, columnsOf(result));
+  const empty = await emptyLists(connection, `(${query})`, found.faults);
+  const { fields, faults } = empty.size > 0 ? matchColumns(table, columnsOf(result), empty) : found;
   if (faults.length === 0) return { table, query, fields };
   const file = tableOfScript(script, name);
   // The columns of a file with nothing but its header are all text.

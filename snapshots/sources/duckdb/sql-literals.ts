@@ -18,3 +18,14 @@ export function literalPath(path: string): string {
 export function identifier(name: string): string {
   return `"${name.replaceAll('"', '""')}"`;
 }
+
+/** SQL for a list of all values at a path of the contract, such as `dimensions[].score`. */
+export function valuesAt(path: string): string {
+  const [first = "", ...inner] = path.split("[]");
+  const members = (names: string) => names.split(".").map(identifier).join(".");
+  return inner.reduce(
+    (list, names) =>
+      `list_transform(flatten(${list}), lambda one: one${names && `.${members(names.slice(1))}`})`,
+    `[${members(first)}]`,
+  );
+}

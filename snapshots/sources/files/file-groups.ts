@@ -4,10 +4,8 @@ import {
   DuckDBMapType,
   DuckDBStructType,
   type DuckDBType,
-  DuckDBTypeId,
-  SQLNULL,
 } from "@duckdb/node-api";
-import { type FileField, type FileShape, member, sizeRules, typeOf } from "../contract/file-column.ts";
+import { type FileField, type FileShape, member, sizeRules } from "../contract/file-column.ts";
 import { matchColumns } from "../contract/match-columns.ts";
 import type { RowRule, SourceTable } from "../contract/source-tables.ts";
 import {
@@ -20,7 +18,7 @@ import {
   readingFault,
   readParquet,
 } from "../duckdb/duckdb.ts";
-import { identifier, quoted } from "../duckdb/sql-literals.ts";
+import { identifier, quoted, valuesAt } from "../duckdb/sql-literals.ts";
 import { RefusalList } from "../sources.ts";
 import type { SourceFile } from "./source-files.ts";
 
@@ -58,6 +56,8 @@ export async function groupFiles(
     if (columns.length > 0 && match.faults.length > 0) {
       columns = await describe(connection, file, refusals, true);
       match = matchColumns(table, ownOf(columns));
+      const empty = await emptyLists(connection, readParquet({ files: [file] }), match.faults);
+      if (empty.size > 0) match = matchColumns(table, ownOf(columns), empty);
     }
     // JSON of a type distinguishes JSON columns from text. The type's name does not.
     const own = ownOf(columns);
@@ -83,6 +83,24 @@ export async function groupFiles(
   }
   refusals.throwIfAny();
   return [...bySignature.values()];
+}
+
+/** Paths of those lists with a fault of their items' type that have no item in any row. */
+export async function emptyLists(
+  connection: DuckDBConnection,
+  rows: string,
+  faults: readonly { column: string }[],
+): Promise<Set<string>> {
+  // The list of a whole row's parts is never empty, as other rules ask for.
+  const lists = faults.flatMap(({ column }) => /^(.*?\[\].*?)\[\]/.exec(column)?.[1] ?? []);
+  const empty = new Set<string>();
+  for (const path of new Set(lists)) {
+    const found = await connection
+      .runAndReadAll(`SELECT 1 FROM ${rows} WHERE len(${valuesAt(`${path}[]`)}) > 0 LIMIT 1`)
+      .catch(() => undefined);
+    if (found?.currentRowCount === 0) empty.add(path);
+  }
+  return empty;
 }
 
 const ownOf = (columns: readonly Column[]) => columns.map(({ own }) => own);
@@ -114,7 +132,6 @@ interface Column {
 
 /**
  * The columns of a file as DuckDB gives them, with their own names where it may have changed one, or when `asked`.
- * Arrow's null type, which DuckDB takes for INTEGER, then is NULL.
  */
 async function ownColumns(
   connection: DuckDBConnection,
@@ -125,14 +142,13 @@ async function ownColumns(
   const same = given.map((column) => ({ given: column, own: column }));
   if (!asked && !hasNumbered(given)) return same;
   const result = await connection.runAndReadAll(
-    `SELECT name, num_children::INTEGER, logical_type = 'NullType()' FROM parquet_schema(${fileList([file])}) ORDER BY column_id`,
+    `SELECT name, num_children::INTEGER FROM parquet_schema(${fileList([file])}) ORDER BY column_id`,
   );
   const rows = result.getRows().values();
   const next = (): Node => {
-    const [name, children, isNull] = rows.next().value ?? [];
+    const [name, children] = rows.next().value ?? [];
     return {
       name: String(name),
-      isNull: isNull === true,
       children: Array.from({ length: Number(children ?? 0) }, next),
     };
   };
@@ -146,7 +162,6 @@ async function ownColumns(
 
 interface Node {
   name: string;
-  isNull: boolean;
   children: Node[];
 }
 
@@ -194,8 +209,7 @@ function typeIn(node: Node, type: DuckDBType): DuckDBType | undefined {
     const found = value && typeIn(value, type.valueType);
     return found && new DuckDBMapType(type.keyType, found);
   }
-  if (children.length > 0) return undefined;
-  return node.isNull ? SQLNULL : type;
+  return children.length > 0 ? undefined : type;
 }
 
 /** SQL of the contract's columns under their own names and types; undefined where DuckDB changed none. */
@@ -213,7 +227,6 @@ function renamedColumns(columns: readonly Column[], fields: readonly FileField[]
 
 /** SQL for a value with the members that the contract names, under their own names. */
 function renamed(shape: FileShape, own: DuckDBType, given: DuckDBType, value: string, depth = 0): string {
-  if (own.typeId === DuckDBTypeId.SQLNULL) return `CAST(NULL AS ${typeOf(shape)})`;
   if (shape.kind === "list" && own instanceof DuckDBListType && given instanceof DuckDBListType) {
     const item = `own${depth}`;
     const items = renamed(shape.of, own.valueType, given.valueType, item, depth + 1);
