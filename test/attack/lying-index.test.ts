@@ -1,9 +1,13 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { Client } from "../../proxy/site/client/client.ts";
+import { MarketIndex } from "../../schemas/envelopes.ts";
 import type { HistoricalMarket } from "../../schemas/records.ts";
+import { cuts } from "../../snapshots/format/bytes.ts";
+import { digestFrom, hexOf, nodeHash, rootOf } from "../../snapshots/format/tree.ts";
 import { encodeWords, unicodeVersion } from "../../snapshots/index/encode-words.ts";
+import { sectionRootOf } from "../../snapshots/index/index-header.ts";
 import { WordTable } from "../../snapshots/index/word-table.ts";
-import { layout } from "../../snapshots/store/layout.ts";
+import { layout, sha256 } from "../../snapshots/store/layout.ts";
 import { referTo } from "../../snapshots/store/objects.ts";
 import { decodeWords } from "../helpers/archive/index-rows.ts";
 import { segmentEnds } from "../helpers/archive/odd-markets.ts";
@@ -108,6 +112,63 @@ test.each<[name: string, change: (newest: HistoricalMarket, next: HistoricalMark
   });
   const refused = lie(/is not in the archive's order\.$/);
   expect(await outcomes(await start(), {})).toEqual([refused, refused]);
+});
+
+test.each<[said: string, change: (sizes: Buffer, markets: number) => void]>([
+  [
+    `${2 * cuts.pageMax + 1} markets or more`,
+    (sizes, markets) => {
+      const pages = sizes.length / 2;
+      for (let page = 0; page < pages; page += 1) sizes.writeUInt16LE(1, 2 * page);
+      sizes.writeUInt16LE(markets - pages + 1, sizes.length - 2);
+    },
+  ],
+  [
+    "no market",
+    (sizes) => {
+      sizes.writeUInt16LE(sizes.readUInt16LE(0) + sizes.readUInt16LE(2), 0);
+      sizes.writeUInt16LE(0, 2);
+    },
+  ],
+])("A walk is refused where a page is said to have %s", async (_, change) => {
+  await publishRecords(memoryStorage(objects), recordsOf(0, 1600));
+  proxy = await startArchiveProxy(memoryStorage(objects));
+  const { address, headers } = proxy;
+  const get = (target: string) => fetch(new URL(target, address), { headers });
+  const part = async (hash: string) =>
+    Buffer.from(await (await get(`index/sections?of=${hash}`)).arrayBuffer());
+
+  const { segments, indexRoot, markets } = MarketIndex.parse(await (await get("index")).json());
+  const longest = segments.reduce((most, one) => (one.markets > most.markets ? one : most));
+  const header = await part(longest.header.hash);
+  const sizes = await part(JSON.parse(String(header)).sections.pageMarkets[1]);
+  const lie = Buffer.from(sizes);
+  change(lie, longest.markets);
+  // Every hash that leads to it is made to agree.
+  const lies = new Map([[sectionRootOf(sizes), sectionRootOf(lie)]]);
+  const altered = (text: string) =>
+    [...lies].reduce((all, [real, forged]) => all.replaceAll(real, forged), text);
+  lies.set(longest.header.hash, sha256(altered(String(header))));
+  const children = segments.map((one) =>
+    nodeHash(digestFrom(altered(one.header.hash)), digestFrom(one.ids.hash)),
+  );
+  lies.set(indexRoot, hexOf(rootOf("index", markets, children)));
+
+  const lying: typeof fetch = async (target, init) => {
+    const asked = [...lies].reduce((all, [real, forged]) => all.replaceAll(forged, real), String(target));
+    const answer = await fetch(asked, init);
+    const body = Buffer.from(await answer.arrayBuffer()).toString("latin1");
+    const told = altered(body).replace(sizes.toString("latin1"), () => lie.toString("latin1"));
+    const { "content-encoding": __, "content-length": ___, ...more } = Object.fromEntries(answer.headers);
+    return new Response(Buffer.from(told, "latin1"), { status: answer.status, headers: more });
+  };
+  const { origin } = new URL(address);
+  const client = new Client({ url: origin, key: headers.authorization!.slice(7), retries: 0, fetch: lying });
+  const { total, vouched } = await client.recompute();
+  expect(total).toBe(markets);
+  const verified = { verified: true, trust: { entry: vouched.entry } };
+  const refused = expect.objectContaining({ name: "VerificationError", what: "page roots" });
+  expect(await outcomes({ client, verified }, {})).toEqual([refused, refused]);
 });
 
 describe("Words that another version of Unicode is said to have made", () => {

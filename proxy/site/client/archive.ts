@@ -229,8 +229,13 @@ export class Archives {
           const sizes = segment.section("pageMarkets");
           const roots = segment.section("pageRoots");
           const starts = [0];
-          for (let at = 0; at + 1 < sizes.length; at += 2)
-            starts.push(starts.at(-1)! + sizes[at]! + 256 * sizes[at + 1]!);
+          for (let at = 0; at + 1 < sizes.length; at += 2) {
+            const markets = sizes[at]! + 256 * sizes[at + 1]!;
+            const told = `A page of ${name} has ${markets} markets.`;
+            // A longer one would never be read to its end.
+            this.#asker.need(isOneOf(markets, cuts.pageMax), "page roots", told);
+            starts.push(starts.at(-1)! + markets);
+          }
           const root = toHex(await trees.rootOf("segment", header.markets, hashesIn(roots)));
           this.#asker.need(
             root === header.root && starts.at(-1) === header.markets,
