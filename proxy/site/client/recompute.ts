@@ -99,8 +99,7 @@ export class Prover {
           `${snapshotId}; ${answer.count} rows, not ${total - from}.`,
       );
       if (query.cursor === undefined) {
-        const { commit } = known;
-        const begin = { commit, snapshotId, ordinal: entry.counts.markets, resolvedAt: 0, id: "" };
+        const begin = { snapshotId, ordinal: entry.counts.markets, resolvedAt: 0, id: "" };
         this.#requireCursor("X-Cursor", answer.cursor, { ...begin, canonical: filter.canonical });
       }
       const { count, cursor } = answer;
@@ -175,7 +174,6 @@ export class Prover {
       if (page.nextCursor !== null) {
         const { resolvedAt, id } = JSON.parse(markets.at(-1) ?? "{}");
         this.#requireCursor("nextCursor", page.nextCursor, {
-          commit: place?.commit ?? known.commit,
           snapshotId,
           ordinal: Number(matches.slice(at - 1, 1)[0]),
           resolvedAt: Date.parse(resolvedAt),
@@ -214,8 +212,8 @@ export class Prover {
     return { ...found, checked, from, place };
   }
 
-  /** Checks that a cursor leads to a place. */
-  #requireCursor(name: string, text: string | undefined, expected: Partial<Place>) {
+  /** Checks that a cursor leads to a place. Several commits may have its snapshot, so it may name any of them. */
+  #requireCursor(name: string, text: string | undefined, expected: Omit<Partial<Place>, "commit">) {
     const place = cursorIn(text ?? "");
     const right = place && cursorText({ ...place, ...expected }) === text;
     const wrong = `${name} leads elsewhere: ${JSON.stringify(place)}, not ${JSON.stringify(expected)}.`;

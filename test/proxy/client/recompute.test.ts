@@ -199,6 +199,28 @@ describe("rows", () => {
     expect(await client.page({ cursor }, verified)).toEqual({ ...second, timestamp: expect.any(String) });
   });
 
+  test("are those of a snapshot that was published again since it was first asked for", async () => {
+    const own = directoryStorage(join(folder, "again"));
+    const [first, second] = [recordsOf(0, 60), recordsOf(0, 70)];
+    const { snapshotId } = await publishRecords(own, first, 700, { signing });
+    const service = await startArchiveProxy(own);
+    try {
+      const { client } = clientOf({}, service);
+      const walks = async () => [
+        (await all(client.rows({ asOf: snapshotId }, verified))).length,
+        (await all(client.pages({ asOf: snapshotId, pageSize: 25 }, verified))).length,
+      ];
+      expect(await walks()).toEqual([60, 3]);
+      for (const records of [second, first]) await publishRecords(own, records, 700, { signing });
+      await service.refresh();
+      const { commit } = service.catalog.requireCurrent();
+      expect([commit.commit, commit.snapshotId]).toEqual([3, snapshotId]);
+      expect(await walks()).toEqual([60, 3]);
+    } finally {
+      await service.stop();
+    }
+  });
+
   test("are the service's CSV, byte for byte", async () => {
     const rows = clientOf().client.rows({}, verified);
     let text = "";
