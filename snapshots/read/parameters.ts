@@ -211,8 +211,8 @@ function parseTimes(parameters: Parameters, canonical: Canonical): Condition | u
   };
 }
 
-// Offsets can push 0000-01-01 and 9999-12-31 over the four-digit years; the archive holds none of those times.
-function canonicalTime(time: number): string {
+/** Offsets can push 0000-01-01 and 9999-12-31 over the four-digit years; no market or commit has such a time. */
+export function canonicalTime(time: number): string {
   const [first, last] = [Date.parse("0000-01-01T00:00:00.000Z"), Date.parse("9999-12-31T23:59:59.999Z")];
   return new Date(Math.min(Math.max(time, first), last)).toISOString();
 }

@@ -6,7 +6,7 @@ import { exportedColumns, maxInteger } from "../../export/export-records.ts";
 import type { Catalog } from "../catalog/catalog.ts";
 import type { LogEntry } from "../catalog/commit-log.ts";
 import type { Exports } from "../catalog/exports.ts";
-import { invalidParameter, optionalInteger, type Parameters, timeOf } from "../parameters.ts";
+import { canonicalTime, invalidParameter, optionalInteger, type Parameters, timeOf } from "../parameters.ts";
 
 export interface TableSource {
   catalog: Pick<Catalog, "requireCurrent" | "log">;
@@ -68,7 +68,7 @@ export async function versionSince(source: TableSource, startingTimestamp: strin
 }
 
 /** Turns a time of the protocol into the form that commits have. */
-export const isoOf = (name: string, text: string) => new Date(timeOf(name, text, 0)).toISOString();
+export const isoOf = (name: string, text: string) => canonicalTime(timeOf(name, text, 0));
 
 function missing(versions: readonly TableVersion[], what: string): never {
   const named = versions

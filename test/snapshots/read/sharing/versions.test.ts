@@ -82,6 +82,14 @@ describe("a version of the table", () => {
     expect((await versionSince(some, "2026-01-01T00:00:00.001Z")).version).toBe(3);
   });
 
+  test("has years of four digits, also where an offset leads beyond them", async () => {
+    const [beyond, before] = ["9999-12-31T23:59:59-01:00", "0000-01-01T00:00:00+01:00"];
+    expect(await found({ timestamp: beyond })).toBe(5);
+    expect((await versionSince(some, before)).version).toBe(1);
+    for (const none of [found({ timestamp: before }), versionSince(some, beyond)])
+      await expect(none).rejects.toMatchObject({ code: "VERSION_NOT_FOUND" });
+  });
+
   test("that there is not is answered with those that there are", async () => {
     const all = `it has 5 (${iso(5)}), 3 (${iso(3)}), 1 (${iso(1)}).`;
     await expect(found({ version: 4 })).rejects.toThrow(`There is no version 4; ${all}`);
