@@ -4,7 +4,7 @@ import { type Shape, sourceName } from "../../../schemas/shapes.ts";
 import type { ExportFile, ExportRecord, ParquetFile } from "../../../schemas/store/stored-objects.ts";
 import { exportedColumns, maxInteger } from "../../export/export-records.ts";
 import type { Catalog } from "../catalog/catalog.ts";
-import type { LogEntry } from "../catalog/commit-log.ts";
+import type { CommitLog, LogEntry } from "../catalog/commit-log.ts";
 import type { Exports } from "../catalog/exports.ts";
 import { canonicalTime, invalidParameter, optionalInteger, type Parameters, timeOf } from "../parameters.ts";
 
@@ -63,7 +63,8 @@ export async function findVersion(
 export async function versionSince(source: TableSource, startingTimestamp: string): Promise<TableVersion> {
   const versions = await versionsOf(source);
   const time = isoOf("startingTimestamp", startingTimestamp);
-  const found = versions.findLast(({ publishedAt }) => publishedAt >= time);
+  const first = await firstSince(source.catalog.log, time);
+  const found = versions.findLast(({ version }) => version >= first);
   return found ?? missing(versions, `The table has no version at or after ${time}`);
 }
 
@@ -156,19 +157,18 @@ export async function changesOf(
   parameters: Parameters,
 ): Promise<{ newest: TableVersion; first: number; versions: VersionChanges[] }> {
   const newest = await findVersion(source, {});
-  const commits = await source.catalog.log.believed();
-  const known = commits.filter(({ commit }) => commit <= newest.version).reverse();
-  const end = (name: "starting" | "ending") => {
+  const { log } = source.catalog;
+  const end = async (name: "starting" | "ending") => {
     const version = optionalInteger(parameters, `${name}Version`, 0, Number.MAX_SAFE_INTEGER);
     const timestamp = parameters.get(`${name}Timestamp`);
     if (version !== undefined && timestamp !== undefined)
       throw invalidParameter(`${name}Version`, `${name}Version and ${name}Timestamp exclude each other.`);
     if (timestamp === undefined) return version;
     const time = isoOf(`${name}Timestamp`, timestamp);
-    if (name === "ending") return known.findLast(({ publishedAt }) => publishedAt <= time)?.commit ?? 0;
-    return known.find(({ publishedAt }) => publishedAt >= time)?.commit ?? newest.version + 1;
+    if (name === "ending") return (await log.find(({ publishedAt }) => publishedAt <= time))?.commit ?? 0;
+    return firstSince(log, time);
   };
-  const [first, last = newest.version] = [end("starting"), end("ending")];
+  const [first, last = newest.version] = [await end("starting"), await end("ending")];
   if (first === undefined)
     throw invalidParameter("startingVersion", "Give startingVersion or startingTimestamp.");
   if (first > newest.version || first > last)
@@ -176,19 +176,21 @@ export async function changesOf(
       "startingVersion",
       `The changes begin after they end: the newest version is ${newest.version}.`,
     );
-  // Throws where the log does not lead to there. By a time, the commit before has to be known, too.
-  await source.catalog.log.entry(Math.max(1, parameters.has("startingTimestamp") ? first - 1 : first));
   // There is no version 0, which clients begin with.
-  const wanted = known.filter(({ commit }) => commit >= first && commit <= last);
-  if (wanted.length > maxVersions)
+  const [from, to] = [Math.max(first, 1), Math.min(last, newest.version)];
+  if (to - from >= maxVersions)
     throw invalidParameter("endingVersion", `Ask for at most ${maxVersions} versions at a time.`);
   const versions: VersionChanges[] = [];
-  for (const entry of wanted) {
-    const before = known.find(({ commit }) => commit === entry.commit - 1);
-    versions.push(await changesOfVersion(source.exports, entry, before));
+  for (let version = from; version <= to; version += 1) {
+    const entry = (await log.entry(version))!;
+    versions.push(await changesOfVersion(source.exports, entry, await log.believable(version - 1)));
   }
-  return { newest, first: Math.max(first, 1), versions };
+  return { newest, first: from, versions };
 }
+
+/** The first commit published at or after a time, or the next one there will be. Throws where the log is damaged. */
+const firstSince = async (log: CommitLog, time: string) =>
+  ((await log.find(({ publishedAt }) => publishedAt < time))?.commit ?? 0) + 1;
 
 async function changesOfVersion(
   exports: TableSource["exports"],

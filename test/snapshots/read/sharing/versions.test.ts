@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import type { ExportFile } from "../../../../schemas/store/stored-objects.ts";
 import { noSnapshot } from "../../../../snapshots/read/catalog/catalog.ts";
+import { damagedLog } from "../../../../snapshots/read/catalog/commit-log.ts";
 import {
   changesOf,
   deltaSchema,
@@ -27,6 +28,8 @@ interface Made {
   withdrawn?: readonly number[];
   /** Whether a commit has a record of its changes, and whether that is exported. */
   changes?: (commit: number) => "exported" | "recorded" | undefined;
+  /** The log is damaged before this commit. */
+  oldest?: number;
 }
 
 /** What a catalog and exports tell of commits that are described. */
@@ -36,6 +39,7 @@ function catalogOf({
   exported = () => true,
   withdrawn = [],
   changes,
+  oldest = 1,
 }: Made): TableSource {
   const numbers = Array.from({ length: commits }, (_, place) => commits - place);
   const idOf = (commit: number) => snapshots[commit] ?? `s${commit}`;
@@ -49,6 +53,10 @@ function catalogOf({
       changes: stateOf(commit) ? hash : null,
     };
   });
+  const believed = log.filter(({ commit }) => commit >= oldest);
+  const damaged = (commit: number) => {
+    if (commit > 0 && commit < oldest) throw damagedLog(iso(oldest), new Error("gone"));
+  };
   const records = numbers
     .filter(exported)
     .map((commit) => ({ snapshotId: idOf(commit), files: [fileOf("e")] }));
@@ -58,8 +66,11 @@ function catalogOf({
         if (commits === 0) throw noSnapshot();
       },
       log: {
-        believed: async () => log,
-        entry: async (number: number) => log.find(({ commit }) => commit === number),
+        believed: async () => believed,
+        believable: async (number: number) => believed.find(({ commit }) => commit === number),
+        entry: async (number: number) => believed.find(({ commit }) => commit === number) ?? damaged(number),
+        find: async (fits: (entry: (typeof log)[number]) => boolean) =>
+          believed.find(fits) ?? damaged(oldest - 1),
         isWithdrawn: (commit: number) => withdrawn.includes(commit),
       },
     },
@@ -88,6 +99,12 @@ describe("a version of the table", () => {
     expect((await versionSince(some, before)).version).toBe(1);
     for (const none of [found({ timestamp: before }), versionSince(some, beyond)])
       await expect(none).rejects.toMatchObject({ code: "VERSION_NOT_FOUND" });
+  });
+
+  test("is not told by what is left of a damaged log where one before may be meant", async () => {
+    const damaged = catalogOf({ commits: 5, oldest: 3 });
+    expect((await versionSince(damaged, iso(4))).version).toBe(4);
+    await expect(versionSince(damaged, iso(3))).rejects.toMatchObject({ code: "DAMAGED_LOG" });
   });
 
   test("that there is not is answered with those that there are", async () => {
@@ -153,6 +170,18 @@ describe("changes of the table", () => {
     ],
   ])("are refused: %s", async (query, message) => {
     await expect(versions(query)).rejects.toThrow(message);
+  });
+
+  test.each([
+    "startingVersion=0",
+    "startingVersion=2&endingVersion=3",
+    `startingTimestamp=${iso(3)}`,
+    `startingVersion=1&endingTimestamp=${iso(2)}`,
+  ])("are refused, and none is left out, where the log is damaged: %s", async (query) => {
+    const made = { commits: 5, oldest: 3 };
+    await expect(versions(query, made)).rejects.toMatchObject({ code: "DAMAGED_LOG" });
+    expect(await versions("startingVersion=3", made)).toEqual([3, [3, 4, 5], 5]);
+    expect(await versions(`startingTimestamp=${iso(4)}`, made)).toEqual([4, [4, 5], 5]);
   });
 
   test("are of at most a thousand versions", async () => {
