@@ -121,8 +121,11 @@ export class Catalog {
       } catch (error) {
         // Readers need not hear of a store that cannot be reached.
         this.#heldBack = error instanceof CorruptObjectError ? error.message : undefined;
+        // A log or record that cannot be believed may stay so for long. What fails here as well says less than that.
+        await this.#forgetCollected().catch(() => {});
         throw error;
       }
+      await this.#forgetCollected();
     });
   }
 
@@ -132,22 +135,17 @@ export class Catalog {
   }
 
   async #takeUpNewest(): Promise<void> {
-    try {
-      await this.log.follow();
-      const { newest } = this.log;
-      // Read while the snapshot is loaded: the next refresh tells of a run that ends meanwhile.
-      const checked = this.#storage.get(layout.checked, { maxBytes: maxRecordBytes });
-      // Where the snapshot cannot be loaded either, that error is thrown.
-      checked.catch(() => {});
-      if (newest && (this.#fault || newest.digest !== this.#current?.commit.digest)) await this.#show(newest);
-      // No await here, so that no reader sees the new snapshot and is told that it is held back.
-      this.#heldBack = this.#reader.refusal();
-      await this.#reader.remember();
-      this.#checkedAt = this.#checkedAtBy(await checked);
-    } finally {
-      // Also when the log or the record cannot be believed, which may last for long.
-      await this.#forgetCollected();
-    }
+    await this.log.follow();
+    const { newest } = this.log;
+    // Read while the snapshot is loaded: the next refresh tells of a run that ends meanwhile.
+    const checked = this.#storage.get(layout.checked, { maxBytes: maxRecordBytes });
+    // Where the snapshot cannot be loaded either, that error is thrown.
+    checked.catch(() => {});
+    if (newest && (this.#fault || newest.digest !== this.#current?.commit.digest)) await this.#show(newest);
+    // No await here, so that no reader sees the new snapshot and is told that it is held back.
+    this.#heldBack = this.#reader.refusal();
+    await this.#reader.remember();
+    this.#checkedAt = this.#checkedAtBy(await checked);
   }
 
   /** Drops snapshots whose manifests are gone, so that they are answered as by a process that never had them. */

@@ -164,6 +164,23 @@ describe("what is newest in the store", () => {
     expect(catalog.current()).toBeUndefined();
   });
 
+  test("fails for its own reason where the store does not list what was collected either", async () => {
+    let failing = false;
+    const list: Storage["list"] = (prefix) => {
+      if (failing) throw new StorageError("nothing is listed");
+      return memoryStorage(objects).list(prefix);
+    };
+    const { objects, catalog, commit } = catalogOver({ list });
+    await catalog.refresh();
+    await catalog.listed(await commit(3));
+    objects.set(layout.checked, Buffer.from("torn"));
+    failing = true;
+    await expect(catalog.refresh()).rejects.toThrow(CorruptObjectError);
+    expect(catalog.heldBack()).toContain(layout.checked);
+    objects.delete(layout.checked);
+    await expect(catalog.refresh()).rejects.toThrow("nothing is listed");
+  });
+
   test("fails for its own reason where the record of the run cannot be read either", async () => {
     const get = withoutRun(async (key) => {
       if (!key.startsWith(layout.manifest.prefix)) return published.get(key);
