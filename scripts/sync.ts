@@ -1,4 +1,4 @@
-import { Client } from "../proxy/site/client/client.ts";
+import { type ApiError, Client } from "../proxy/site/client/client.ts";
 import { isFault } from "../schemas/errors.ts";
 import { feedProtocol, keyProtocolPrefix } from "../schemas/headers.ts";
 import { counted, exitCodes, progressOn, requiredOption, type Shell } from "./cli.ts";
@@ -10,6 +10,10 @@ import { failureOf, readService, serviceOptions } from "./service.ts";
 
 /** How long --follow waits between two questions: without the live feed, and with one that says nothing. */
 const pollSeconds = { without: 60, with: 600 };
+/** The longest wait that a service may ask for: a quota begins anew within a day. */
+const maxPauseSeconds = 86_400;
+
+const pause = (seconds: number) => new Promise((resolve) => setTimeout(resolve, seconds * 1000));
 
 const sync = command({
   name: "",
@@ -40,12 +44,14 @@ const sync = command({
         say: (line) => shell.say(line),
         progress: progressOn(shell.stderr),
       };
-      for (;;) {
+      for (let woken = false; ; ) {
         const report = await attempt(parts, { url, shell, patient: follow });
         if (report) tell(report, shell, json);
         if (!follow) return exitCodes.done;
-        const snapshotId = report?.snapshotId ?? "";
-        await waitForNews({ url, key, snapshotId });
+        if (!report) continue;
+        // The feed may go on naming what the service does not give yet.
+        if (woken && report.how === "unchanged") await pause(pollSeconds.without);
+        woken = await waitForNews(report.snapshotId, { url, key });
       }
     });
   },
@@ -64,7 +70,7 @@ async function withCopy<T>(folder: string, shell: Shell, work: (copy: CopyFolder
   }
 }
 
-/** One run. With `patient`, it waits for a service that cannot be asked; then there is no report. */
+/** One run. With `patient`, it ends after a wait where the service cannot be asked; then there is no report. */
 async function attempt(
   parts: SyncParts,
   { url, shell, patient }: { url: string; shell: Shell; patient: boolean },
@@ -75,6 +81,8 @@ async function attempt(
     const failure = failureOf(error, url);
     if (!patient || !isFault(failure, "SERVICE_UNREACHABLE")) throw failure;
     shell.say(failure.message);
+    const { retryAfter = 0 } = failure.cause as ApiError;
+    await pause(Math.min(Math.max(pollSeconds.without, retryAfter), maxPauseSeconds));
     return undefined;
   }
 }
@@ -97,21 +105,21 @@ log, or the disk is full; and 6: what came does not match its root or its signat
 };
 
 /**
- * Waits until the live feed names another snapshot than `snapshotId`, or until it is time to ask. Never rejects:
- * without the feed it is a wait. A wait costs one unit, that of the connection.
+ * Waits until the live feed names another snapshot than `snapshotId`, and is true then, or until it is time to ask.
+ * Never rejects: without the feed it is a wait. A wait costs one unit, that of the connection.
  */
-function waitForNews({ url, key, snapshotId }: Record<"url" | "key" | "snapshotId", string>): Promise<void> {
+function waitForNews(snapshotId: string, { url, key }: Record<"url" | "key", string>): Promise<boolean> {
   const address = `${url.replace(/^http/, "ws").replace(/(\/api\/v1)?\/*$/, "")}/api/v1/ws/scores`;
   return new Promise((resolve) => {
     let timer: NodeJS.Timeout | undefined;
     const wake = (seconds: number) => {
       clearTimeout(timer);
-      timer = setTimeout(end, seconds * 1000);
+      timer = setTimeout(() => end(false), seconds * 1000);
     };
-    const end = () => {
+    const end = (news: boolean) => {
       clearTimeout(timer);
       socket?.close();
-      resolve();
+      resolve(news);
     };
     const socket = socketTo(address, key);
     wake(pollSeconds.without);
@@ -121,7 +129,7 @@ function waitForNews({ url, key, snapshotId }: Record<"url" | "key" | "snapshotI
     });
     socket?.addEventListener("message", ({ data }) => {
       const named = snapshotIn(data);
-      if (named !== undefined && named !== snapshotId) end();
+      if (named !== undefined && named !== snapshotId) end(true);
     });
     socket?.addEventListener("close", () => wake(pollSeconds.without));
     socket?.addEventListener("error", () => {});

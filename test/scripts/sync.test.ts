@@ -48,6 +48,7 @@ afterEach(() => {
   link.alter = () => undefined;
   link.pieceBytes = 0;
   vi.restoreAllMocks();
+  vi.unstubAllGlobals();
   vi.useRealTimers();
 });
 
@@ -677,5 +678,59 @@ describe("--follow", () => {
     }
     stop();
     await ended;
+  });
+
+  const failing = (code: string, retryAfter?: string) => {
+    const { headers, ...answer } = problem(500, code, "d");
+    return { ...answer, headers: { ...headers, ...(retryAfter && { "retry-after": retryAfter }) } };
+  };
+  test.each<[string, PassingAnswer | undefined, string[]]>([
+    [
+      "the feed names what the service does not give yet",
+      undefined,
+      ["news", "asked", "60 s", "news", "asked", "60 s", "news"],
+    ],
+    ["the service fails", failing("INTERNAL"), ["60 s", "asked", "60 s"]],
+    [
+      "the service says when it wants to be asked",
+      failing("INTERNAL", "7200"),
+      ["7200 s", "asked", "7200 s"],
+    ],
+    ["the service wants it in years", failing("INTERNAL", "1e9"), ["86400 s", "asked", "86400 s"]],
+  ])("waits, and spends no units meanwhile, while %s", async (_what, answer, expected) => {
+    const { copy } = await copyOfFirst();
+    const happened: string[] = [];
+    const wait = globalThis.setTimeout;
+    const passed = (work: () => void, milliseconds = 0) => {
+      if (![60, 600, 7_200, 86_400].includes(milliseconds / 1000)) return wait(work, milliseconds);
+      return wait(() => {
+        happened.push(`${milliseconds / 1000} s`);
+        work();
+      });
+    };
+    vi.spyOn(globalThis, "setTimeout").mockImplementation(passed as typeof setTimeout);
+    vi.stubGlobal(
+      "WebSocket",
+      class extends EventTarget {
+        constructor() {
+          super();
+          queueMicrotask(() => this.dispatchEvent(new Event("open")));
+        }
+        send() {
+          happened.push("news");
+          const data = JSON.stringify({ snapshotId: "0".repeat(64) });
+          this.dispatchEvent(new MessageEvent("message", { data }));
+        }
+        close() {}
+      },
+    );
+    link.alter = (target) => {
+      if (!target.endsWith("/status")) return undefined;
+      happened.push("asked");
+      return happened.length > expected.length ? problem(401, "INVALID_API_KEY", "d") : answer;
+    };
+    const ended = await runCommand("sync", argumentsFor(copy, ["--follow"]), { from: folder });
+    expect(ended.code).toBe(2);
+    expect(happened.slice(1, -1)).toEqual(expected);
   });
 });
