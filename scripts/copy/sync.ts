@@ -182,7 +182,8 @@ async function takeChanges(
     };
   } catch (error) {
     const gone = isGone(error);
-    if (!gone && !(error instanceof IntegrityError)) throw error;
+    // A fork of the log says nothing of what came.
+    if (error instanceof ForkedLogError || !(gone || error instanceof IntegrityError)) throw error;
     await copy.discard();
     // The copy itself may be at fault. Then the service must not be blamed.
     if (!gone && !resumed && (await treeOf(copy.archive)).archiveRoot === state.archiveRoot) throw error;

@@ -7,12 +7,13 @@ import type { HistoricalMarket } from "../../schemas/records.ts";
 import { formatVersion } from "../../schemas/versions.ts";
 import { CopyFolder } from "../../scripts/copy/copy-folder.ts";
 import { parseNote } from "../../snapshots/format/note.ts";
+import { hexOf, leafHash, nodeHash } from "../../snapshots/format/tree.ts";
 import { readKeys, revokeKey } from "../../snapshots/keys/keys.ts";
 import { rollback } from "../../snapshots/maintain/rollback.ts";
 import { layout } from "../../snapshots/store/layout.ts";
 import { ownerMark } from "../../snapshots/store/local-files.ts";
 import { type SigningKey, verifierText } from "../../snapshots/trust/notes/note-keys.ts";
-import { signatureLine } from "../../snapshots/trust/notes/signed-note.ts";
+import { signatureLine, signCheckpoint } from "../../snapshots/trust/notes/signed-note.ts";
 import { type AlteringLink, type PassingAnswer, startAlteringLink } from "../helpers/http/altering-link.ts";
 import { gatewayAnswer, startFaultyLink } from "../helpers/http/faulty-link.ts";
 import { takenUp } from "../helpers/http/live-feed.ts";
@@ -603,6 +604,44 @@ describe.concurrent("--trusted-key", () => {
       }
     },
   );
+
+  test("tells of a fork behind changes that an earlier run began to take, and takes no archive before", async (context) => {
+    const key = testKey();
+    const signed = await signedService(context, key);
+    const [copy, forking] = [newCopy(), await signed.altered()];
+    const first = await signed.publish(archives.first);
+    expect(await signed.run(copy)).toMatchObject({ code: 0 });
+    const second = await signed.publish(archives.second);
+    let broken = false;
+    forking.alter = (target, answer) => {
+      if (!target.includes("/changes?")) return undefined;
+      if (broken) return problem(500, "INTERNAL", "d");
+      broken = true;
+      return { ...answer, body: answer.body.split(/(?<=\n)/, 3).join("") };
+    };
+    expect(await signed.run(copy, forking.url)).toMatchObject({ code: 5 });
+
+    // The same commit, in a log with another first one.
+    forking.alter = (target, answer) => {
+      if (!target.includes("/proof")) return undefined;
+      const { proof, ...told } = JSON.parse(answer.body);
+      const other = leafHash(Buffer.from("another"));
+      const head = nodeHash(other, leafHash(Buffer.from(told.entry)));
+      const checkpoint = signCheckpoint({ key }, { size: 2, head });
+      const forked = { ...told, checkpoint, proof: { ...proof, inclusion: [hexOf(other)] } };
+      return { ...answer, body: JSON.stringify(forked) };
+    };
+    forking.asked.length = 0;
+    const { code, stderr } = await signed.run(copy, forking.url);
+    expect([code, stderr]).toEqual([
+      6,
+      expect.stringMatching(/^The log does not go on .*, now\. Somebody took/m),
+    ]);
+    expect(forking.asked.some((target) => target.includes("/historical"))).toBe(false);
+    expect(await exactly(copy)).toBe(first);
+    expect(await signed.run(copy)).toMatchObject({ code: 0 });
+    expect(await exactly(copy)).toBe(second);
+  });
 
   test("with a policy takes up what its witness cosigned, and names the line of one that is wrong", async (context) => {
     const [ours, witness] = [testKey(), testKey("witness.example/w", "", "cosignature-ed25519")];

@@ -41,18 +41,21 @@ export async function startAlteringLink(port: number): Promise<AlteringLink> {
       });
       onward.end();
       const [came] = (await once(onward, "response")) as [IncomingMessage];
-      const told = Object.entries(came.headers).filter(
+      const passed = Object.entries(came.headers).filter(
         ([name]) => !["connection", "content-length", "transfer-encoding", "keep-alive"].includes(name),
       );
+      const content = await buffer(came);
       const real = {
         status: came.statusCode ?? 0,
-        headers: Object.fromEntries(told.map(([name, value]) => [name, String(value)])),
-        body: (await buffer(came)).toString(),
+        headers: Object.fromEntries(passed.map(([name, value]) => [name, String(value)])),
+        body: content.toString(),
       };
       link.asked.push(target);
-      const answer = link.alter(target, real) ?? real;
-      response.writeHead(answer.status, answer.headers);
-      const bytes = Buffer.from(answer.body);
+      const altered = link.alter(target, real);
+      const { status, headers: told } = altered ?? real;
+      response.writeHead(status, told);
+      // What is not text is passed on as it is.
+      const bytes = altered ? Buffer.from(altered.body) : content;
       for (let at = 0; at < bytes.length; ) {
         const some = link.pieceBytes || bytes.length;
         response.write(bytes.subarray(at, at + some));
