@@ -21,8 +21,8 @@ export interface DifferingRows {
 
 /**
  * Walks two snapshots side by side from the oldest market up, and yields where they differ. Roots show which segments
- * and pages both have, and those are not read. Memory holds a few pages, and the roots of pages that only one has. Pages
- * of the older one whose roots are in `lost` are skipped.
+ * and pages both have, and those are not read. Memory holds a few pages, and the roots of pages that only one has.
+ * Pages of the older one whose roots are in `lost` are skipped.
  */
 export async function* differingRows(
   read: ReadObject,

@@ -605,7 +605,7 @@ describe.concurrent("--trusted-key", () => {
     },
   );
 
-  test("tells of a fork behind changes that an earlier run began to take, and takes no archive before", async (context) => {
+  test("tells of a fork behind resumed changes, and takes no archive before", async (context) => {
     const key = testKey();
     const signed = await signedService(context, key);
     const [copy, forking] = [newCopy(), await signed.altered()];

@@ -159,7 +159,7 @@ export class ChangesReader {
     });
   }
 
-  /** The newest commit whose snapshot can be read; its tag is confirmed without any work. Where none can, the newest. */
+  /** The newest commit whose snapshot can be read, or else the newest. Its tag is confirmed without any work. */
   async #keptAmong(commits: readonly LogEntry[]): Promise<LogEntry> {
     for (const commit of commits) if (await this.#catalog.isReadable(commit)) return commit;
     return commits[0]!;

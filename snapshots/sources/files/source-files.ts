@@ -300,7 +300,7 @@ export async function hashContents(
 ): Promise<HashedFiles> {
   const contents = new Map<SourceFile, ObjectRef>();
   const failures = new Map<SourceFile, unknown>();
-  // A buffer for each file would take longer than reading the file: memory of its own, and collections of garbage.
+  // A new buffer for each of many small files would cost more than reading them does.
   const buffers: Buffer[] = [];
   const hashOne = async (file: SourceFile): Promise<ObjectRef> => {
     const hash = createHash("sha256");

@@ -107,15 +107,15 @@ export function withdraw(
     else joined.push([first, last]);
   }
   if (JSON.stringify(joined).length > 0.75 * layout.commit.maxBytes)
-    throw tooLarge(location, commit + 1, joined.length);
+    throw commitTooLarge(location, commit + 1, joined.length);
   return joined;
 }
 
-function tooLarge(location: string, commit: number, ranges: number): Fault {
+function commitTooLarge(location: string, commit: number, ranges: number): Fault {
   return new Fault(
     "COMMIT_TOO_LARGE",
-    `${location}: commit ${commit} would list ${ranges} ranges of withdrawn commits, and be larger than readers take; ` +
-      "roll back to a commit before many of them, which makes one range of those, or publish into a new store",
+    `${location}: commit ${commit} would list ${ranges} ranges of withdrawn commits, and be larger than readers ` +
+      "take; roll back to a commit before many of them, which makes one range of those, or publish into a new store",
   );
 }
 
@@ -146,7 +146,7 @@ export async function appendCommit(
   const key = layout.commit(content.entry.commit);
   const bytes = seal(content, (digest) => sign({ ...content, digest }));
   const { commit, withdrawn } = content.entry;
-  if (bytes.length > layout.commit.maxBytes) throw tooLarge(storage.location, commit, withdrawn.length);
+  if (bytes.length > layout.commit.maxBytes) throw commitTooLarge(storage.location, commit, withdrawn.length);
   const begun = performance.now();
   const created = await storage.putIfAbsent(key, bytes).catch((error) => {
     if (error instanceof StorageError) return error;
