@@ -49,6 +49,8 @@ export class Judge {
   readonly #doomed: { key: string; process: Process; record: string; stored: Stored }[] = [];
   /** By size: the root of a tree, and when it was signed. */
   readonly #roots = new Map<string, { root: string; at: number }>();
+  /** Whether a second tree of a size was signed after a thief had taken the checkpoint of the first. */
+  isForked = false;
   readonly #contents = new Map<string, Content>();
   /** By the key of its record: of which commit an export is, and the keys of its objects. */
   readonly #exports = new Map<string, { commit: number; reach: ReadonlySet<string> }>();
@@ -246,11 +248,13 @@ export class Judge {
 
   #checkpoint(key: string, note: Buffer): void {
     const [, size = "", root = ""] = String(note).split("\n");
-    // A publisher that lost all that told of a tree signs another one.
+    const known = this.#roots.get(size);
+    if (known?.root === root) return;
+    // A publisher that lost all that told of a tree signs another one. Those who remember the first refuse that.
     const isForgotten = this.tampered.has(layout.logCheckpointOf(Number(size)));
-    const known = (!isForgotten && this.#roots.get(size)) || { root, at: this.#now() };
-    this.#roots.set(size, known);
-    must("no second tree of a size is signed", known.root === root, () => key);
+    must("no second tree of a size is signed", !known || isForgotten, () => key);
+    this.isForked ||= known !== undefined;
+    this.#roots.set(size, { root, at: this.#now() });
   }
 }
 
