@@ -74,7 +74,8 @@ export async function openSources(folder: SourceFolder, options: SourcesOptions)
   const [markets, scores] = (await inTurn(listed, (source) =>
     groupSource(instance, source, source.files.filter(isRead)),
   )) as Pair;
-  const memoryWarnings = await limitMemory(instance, files.filter(isRead), options);
+  const limits = { ...options, isCompared: comparable !== undefined };
+  const memoryWarnings = await limitMemory(instance, files.filter(isRead), limits);
   const elsewhere = [...unchanged.values(), ...unfetched.values()].some(({ rows }) => rows > 0);
   const [marketCount = 0] = await inTurn([markets, scores], async (source) => {
     if (pinned) return countRows(source);

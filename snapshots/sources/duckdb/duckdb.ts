@@ -143,7 +143,10 @@ interface MemoryPlan {
   warnings: string[];
 }
 
-type MemoryLimits = Pick<SessionOptions, "memoryMegabytes" | "threads">;
+interface MemoryLimits extends Pick<SessionOptions, "memoryMegabytes" | "threads"> {
+  /** Whether rows are compared with known ones, which one stream reads. */
+  isCompared?: boolean | undefined;
+}
 
 /** Returns sentences for the operator. */
 export function limitMemory(
@@ -164,12 +167,11 @@ export function limitMemory(
  * one row group in memory, because writers such as DuckDB put all values of a column in a row group into one page. When
  * a row group is too large even for one thread, the limit is raised, with a warning, instead of failing.
  */
-export function planFor(
-  largest: number,
-  { memoryMegabytes: megabytes = defaultMegabytes, threads = availableParallelism() }: MemoryLimits,
-): MemoryPlan {
+export function planFor(largest: number, limits: MemoryLimits): MemoryPlan {
+  const { memoryMegabytes: megabytes = defaultMegabytes, threads = availableParallelism() } = limits;
+  const ofSeveral = limits.isCompared ? 2.3 : 7;
   const needed = (readers: number) =>
-    Math.ceil(baseMegabytes + readers * (threadMegabytes + (readers > 1 ? 7 : 2) * largest));
+    Math.ceil(baseMegabytes + readers * (threadMegabytes + (readers > 1 ? ofSeveral : 2) * largest));
   if (needed(1) > megabytes) {
     const warning =
       `the largest row group takes ${Math.ceil(largest)} MB uncompressed; reading may need ` +
@@ -181,8 +183,10 @@ export function planFor(
   return { megabytes, threads: fitting, warnings: [] };
 }
 
-// Measured with DuckDB 1.5.6 on markets of 3.4 kB in row groups of 10,240 and 122,880 rows. Two threads failed with 620 MB
-// on row groups of 25,000 rows, which are 39 MB, and went through with 700.
+// Measured with DuckDB 1.5.6 on markets of 3.4 kB in row groups of 10,240 and 122,880 rows. Two threads that read all
+// markets failed with 620 MB on row groups of 25,000 rows, which are 39 MB, and went through with 700: each of their
+// streams has row groups of its own for every thread. Two that compared markets, all of which differed, failed with 320
+// and 480 MB on row groups of 42 and 79 MB, and went through with 380 and 540.
 const baseMegabytes = 100;
 const threadMegabytes = 60;
 

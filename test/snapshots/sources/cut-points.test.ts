@@ -63,9 +63,13 @@ test.each([
   { largest: 39, megabytes: 620, plan: { megabytes: 620, threads: 1 } },
   { largest: 39, megabytes: 900, plan: { megabytes: 900, threads: 2 } },
   { largest: 300, megabytes: 600, plan: { megabytes: 760, threads: 1 } },
+  // Measured where known rows are compared: of 42 MB not in 320 MB but in 380, of 79 MB not in 480 but in 540.
+  { largest: 42, megabytes: 380, isCompared: true, plan: { megabytes: 380, threads: 1 } },
+  { largest: 79, megabytes: 600, isCompared: true, plan: { megabytes: 600, threads: 2 } },
+  { largest: 300, megabytes: 600, isCompared: true, plan: { megabytes: 760, threads: 1 } },
 ])(
-  "row groups of $largest MB are read in $megabytes MB by $plan.threads of two threads",
-  ({ largest, megabytes, plan }) => {
-    expect(planFor(largest, { memoryMegabytes: megabytes, threads: 2 })).toMatchObject(plan);
+  "row groups of $largest MB are read in $megabytes MB by $plan.threads of two threads, compared: $isCompared",
+  ({ largest, megabytes, isCompared, plan }) => {
+    expect(planFor(largest, { memoryMegabytes: megabytes, threads: 2, isCompared })).toMatchObject(plan);
   },
 );
