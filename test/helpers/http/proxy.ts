@@ -25,6 +25,8 @@ export interface TestProxy {
   clock: { now: number };
   metrics: Registry;
   get(path: string, how?: Call): Promise<Answer>;
+  /** What a key's owner asks with. */
+  as(key: string): Ask;
   raw(bytes: string): Promise<string>;
   /** Issues an Aegis key of the owner acme, or another, and waits until the proxy knows it. */
   issue(request?: Partial<KeyRequest>): Promise<string>;
@@ -40,7 +42,15 @@ export interface TestProxy {
   another(changes?: TestProxyOptions): Promise<TestProxy>;
   /** Stops the proxy; the first one's also removes the folder. */
   stop(): Promise<void>;
+  [Symbol.asyncDispose](): Promise<void>;
 }
+
+/** Sends a request with a key. */
+export type Ask = (
+  path: string,
+  headers?: Record<string, string>,
+  how?: Omit<Call, "headers">,
+) => Promise<Answer>;
 
 /**
  * Options of a test proxy. The defaults are small, which keeps tests quick. Without `pollSeconds` it looks at its store
@@ -117,13 +127,11 @@ export async function startTestProxy(options: TestProxyOptions = {}): Promise<Te
     for (const [key, bytes] of (await published.get(markets))!) await storage.put(key, bytes);
   }
   const proxy = await start(options, directory, storage);
-  return {
-    ...proxy,
-    async stop() {
-      await proxy.stop();
-      await rm(directory, { recursive: true, force: true });
-    },
+  const stop = async () => {
+    await proxy.stop();
+    await rm(directory, { recursive: true, force: true });
   };
+  return { ...proxy, stop, [Symbol.asyncDispose]: stop };
 }
 
 async function start(options: TestProxyOptions, directory: string, storage: Storage): Promise<TestProxy> {
@@ -148,6 +156,10 @@ async function start(options: TestProxyOptions, directory: string, storage: Stor
     polling = false;
   };
   if (changes.pollSeconds === undefined) whileWaiting.add(poll);
+  const stop = async () => {
+    whileWaiting.delete(poll);
+    await service.stop();
+  };
   // Credentials are checked, but no unit is taken.
   const usage = (key: string) => call(port, "/api/v1/usage", { headers: bearer(key) });
   const accepts = (key: string) =>
@@ -160,6 +172,8 @@ async function start(options: TestProxyOptions, directory: string, storage: Stor
     clock,
     metrics: service.metrics,
     get: (path, how) => call(port, path, how),
+    as: (key) => (path, headers, how) =>
+      call(port, path, { ...how, headers: { ...bearer(key), ...headers } }),
     raw: (bytes) => raw(port, bytes),
     async issue(request = {}) {
       const { key } = await issueKey(
@@ -180,10 +194,8 @@ async function start(options: TestProxyOptions, directory: string, storage: Stor
       return found()!;
     },
     another: (differences = {}) => start({ ...options, ...differences }, directory, storage),
-    async stop() {
-      whileWaiting.delete(poll);
-      await service.stop();
-    },
+    stop,
+    [Symbol.asyncDispose]: stop,
   };
 }
 

@@ -8,23 +8,20 @@ import { createQuota } from "../../../proxy/quota/quota.ts";
 import { isFault } from "../../../schemas/errors.ts";
 import { readKeys, revokeKey } from "../../../snapshots/keys/keys.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
-import { startTestProxy, type TestProxy } from "../../helpers/http/proxy.ts";
-import { bearer, call, problemOf, remaining, until } from "../../helpers/http/proxy-client.ts";
+import type { TestProxy } from "../../helpers/http/proxy.ts";
+import { call, problemOf, remaining, until } from "../../helpers/http/proxy-client.ts";
+import { serveTestProxy } from "../../helpers/http/proxy-served.ts";
 import { collectGarbage } from "../../helpers/servers/memory.ts";
 import { testFolder } from "../../helpers/store/test-folder.ts";
 
 const folder = testFolder();
 const nobody = { hops: 0 };
 
-let proxy: TestProxy;
-beforeAll(async () => {
-  proxy = await startTestProxy();
-});
-afterAll(() => proxy.stop());
+const proxy = serveTestProxy();
 
 describe("over real connections", () => {
   // All over one quota file. The last one listens for both kinds of addresses.
-  const others: TestProxy[] = [];
+  let [hop, listed, both]: TestProxy[] = [];
   const claim = (...values: string[]) => values.flatMap((value) => ["X-Forwarded-For", value]);
   /** Units left after a request from a loopback address, with these headers. */
   async function left(proxy: TestProxy, from: string, headers: string[] = []): Promise<number> {
@@ -34,12 +31,12 @@ describe("over real connections", () => {
     return remaining(answer);
   }
   beforeAll(async () => {
-    others.push(await proxy.another({ trustProxy: { hops: 1 } }));
-    others.push(await proxy.another({ trustProxy: parseTrust("127.0.0.8/30,2001:db8::/32") }));
-    others.push(await proxy.another({ trustProxy: parseTrust("127.0.0.8/30"), host: "::" }));
+    hop = await proxy.another({ trustProxy: { hops: 1 } });
+    listed = await proxy.another({ trustProxy: parseTrust("127.0.0.8/30,2001:db8::/32") });
+    both = await proxy.another({ trustProxy: parseTrust("127.0.0.8/30"), host: "::" });
   });
   afterAll(async () => {
-    for (const other of others) await other.stop();
+    for (const other of [hop, listed, both]) await other?.stop();
   });
 
   test("who is trusted by none is counted by his connection, whatever he claims", async () => {
@@ -49,21 +46,19 @@ describe("over real connections", () => {
   });
 
   test("behind one hop the last claim counts, of all fields, and behind networks the first of others", async () => {
-    const [hop, listed] = others as [TestProxy, TestProxy];
     const spoofs = [[], ["198.51.100.7"], ["198.51.100.7, 198.51.100.8"], ["::1", "garbage,,"], [", ,"]];
     for (const [place, spoof] of spoofs.entries())
-      expect(await left(hop, "127.0.2.1", claim(...spoof, "203.0.113.1"))).toBe(999 - place);
-    expect(await left(hop, "127.0.2.2", claim("198.51.100.7"))).toBe(999);
-    expect(await left(listed, "127.0.0.9", claim("203.0.113.10", "2001:db8::5", "127.0.0.8"))).toBe(999);
+      expect(await left(hop!, "127.0.2.1", claim(...spoof, "203.0.113.1"))).toBe(999 - place);
+    expect(await left(hop!, "127.0.2.2", claim("198.51.100.7"))).toBe(999);
+    expect(await left(listed!, "127.0.0.9", claim("203.0.113.10", "2001:db8::5", "127.0.0.8"))).toBe(999);
     // Next door to the listed network.
-    expect(await left(listed, "127.0.0.12", claim("203.0.113.10"))).toBe(999);
+    expect(await left(listed!, "127.0.0.12", claim("203.0.113.10"))).toBe(999);
   });
 
   test("an IPv4 address is one client on a socket of both kinds, too", async () => {
-    const both = others[2]!;
     expect(await left(proxy, "127.0.3.1")).toBe(999);
-    expect(await left(both, "127.0.3.1")).toBe(998);
-    expect(await left(both, "127.0.0.9", claim("127.0.3.1"))).toBe(997);
+    expect(await left(both!, "127.0.3.1")).toBe(998);
+    expect(await left(both!, "127.0.0.9", claim("127.0.3.1"))).toBe(997);
   });
 });
 
@@ -90,14 +85,10 @@ const addresses = 50_000;
 const atOnce = 500;
 
 test(`${addresses} addresses leave spent accounts spent, and memory as it was`, async () => {
-  const now = () => Date.parse("2026-03-01T12:00:00.000Z");
-  const failed = (error: unknown) => {
-    throw error;
-  };
   const quota = createQuota(sqliteQuota(join(folder, "million.sqlite")), {
     onFailure: "closed",
-    now,
-    failed,
+    now: () => Date.parse("2026-03-01T12:00:00.000Z"),
+    failed: (error) => expect.fail(String(error)),
   });
   const caller = (address: string, limit: number) => {
     return { plan: "free", account: `free:${clientAccount(address, [], nobody)}`, limit } as const;
@@ -135,7 +126,7 @@ describe("credentials", () => {
       (await proxy.metrics.getSingleMetric("prs_revocations_lost_total")!.get()).values;
     await until("it to be missed", async () => (await counted())[0]?.value === 1);
     await proxy.issue();
-    expect((await proxy.get("/api/v1/usage", { headers: bearer(key) })).status).toBe(401);
+    expect((await proxy.as(key)("/api/v1/usage")).status).toBe(401);
     expect((await counted())[0]?.value).toBe(1);
     const told = proxy.logged.filter((line) => line.includes(layout.keyRevocation(id)));
     expect(told).toEqual([expect.stringContaining('"level":50')]);
@@ -145,15 +136,14 @@ describe("credentials", () => {
     const [now, later] = [await proxy.issue({ owner: "r1" }), await proxy.issue({ owner: "r2" })];
     const { records } = await readKeys(proxy.storage);
     const idOf = (owner: string) => records.find((record) => record.owner === owner)!.id;
-    const status = async (key: string) => (await proxy.get("/api/v1/usage", { headers: bearer(key) })).status;
+    const status = async (key: string) => (await proxy.as(key)("/api/v1/usage")).status;
     await revokeKey(proxy.storage, idOf("r2"), new Date(proxy.clock.now + 3_600_000));
     await revokeKey(proxy.storage, idOf("r1"), new Date(proxy.clock.now));
     await until("the expired key to be refused", async () => (await status(now)) === 401);
     expect(await status(later)).toBe(200);
     proxy.clock.now += 3_600_000;
     expect(await status(later)).toBe(401);
-    const answer = await proxy.get("/api/v1/scores", { headers: bearer(now) });
-    expect(problemOf(answer).detail).toMatch(/revoked/);
+    expect(problemOf(await proxy.as(now)("/api/v1/scores")).detail).toMatch(/revoked/);
   });
 });
 

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { beforeAll, describe, expect, test } from "vitest";
 import { clientAccount, presentedKey } from "../../../proxy/access/identity.ts";
 import { canonicalTarget } from "../../../proxy/routes/checks.ts";
 import { archiveParameters } from "../../../schemas/query.ts";
@@ -7,19 +7,17 @@ import { isWellFormedKey } from "../../../snapshots/keys/keys.ts";
 import { decodeCursor } from "../../../snapshots/read/archive/paging.ts";
 import { archiveQuery } from "../../helpers/archive/query.ts";
 import { answerOf, answersIn } from "../../helpers/attack/wire.ts";
-import { startTestProxy, type TestProxy } from "../../helpers/http/proxy.ts";
-import { bearer, open, outcome, problemOf, remaining } from "../../helpers/http/proxy-client.ts";
+import { open, outcome, problemOf, remaining } from "../../helpers/http/proxy-client.ts";
+import { serveTestProxy } from "../../helpers/http/proxy-served.ts";
 
 const archive = "/api/v1/markets/historical";
 const kibibyte = 1024;
 
-let proxy: TestProxy;
+const proxy = serveTestProxy();
 let key: string;
 beforeAll(async () => {
-  proxy = await startTestProxy();
   key = await proxy.issue({ quota: 1_000_000 });
 });
-afterAll(() => proxy.stop());
 
 const lines = (path: string, fields: string[]) =>
   [`GET ${path} HTTP/1.1`, "Host: x", ...fields, "", ""].join("\r\n");
@@ -57,7 +55,7 @@ describe("17 requests at once on one connection, of which 16 wait", () => {
       .replace(/\r\n\r\n$/, "\r\nConnection: close\r\n\r\n");
 
   test("are answered one after another and counted one by one", async () => {
-    const before = remaining(await proxy.get("/api/v1/scores", { headers: bearer(key) }));
+    const before = remaining(await proxy.as(key)("/api/v1/scores"));
     const answers = answersOf(await proxy.raw(all()));
     expect(answers).toHaveLength(17);
     for (const [place, answer] of answers.entries()) {
@@ -67,7 +65,7 @@ describe("17 requests at once on one connection, of which 16 wait", () => {
     }
     const counted = answers.map(remaining);
     expect(counted.toSorted((a, b) => b - a)).toEqual(Array.from({ length: 17 }, (_, n) => before - 1 - n));
-    expect(remaining(await proxy.get("/api/v1/scores", { headers: bearer(key) }))).toBe(before - 18);
+    expect(remaining(await proxy.as(key)("/api/v1/scores"))).toBe(before - 18);
   });
 
   test("with 10 units left are 10 answers and 7 refusals", async () => {

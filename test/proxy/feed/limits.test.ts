@@ -21,7 +21,7 @@ import {
   startFeedProxy,
 } from "../../helpers/http/live-feed.ts";
 import type { TestProxy } from "../../helpers/http/proxy.ts";
-import { bearer, outcome, remaining, until } from "../../helpers/http/proxy-client.ts";
+import { outcome, remaining, until } from "../../helpers/http/proxy-client.ts";
 import { bookOf, publishBook } from "../../helpers/publish/score-books.ts";
 import { collectGarbage } from "../../helpers/servers/memory.ts";
 import { startSmallS3 } from "../../helpers/store/small-s3.ts";
@@ -63,14 +63,8 @@ describe("what a client sends", () => {
     const wrong = [
       ...["", "{", "null", "[]", '"subscribe"', "7", "\u0000"],
       ...[{}, { type: "subscribe" }, { type: "Subscribe", slugs: [] }, { type: "hello", slugs: [] }],
-      ...[
-        { type: "subscribe", slugs: "aave" },
-        { type: "subscribe", slugs: [1] },
-      ],
-      ...[
-        { type: "subscribe", slugs: [null] },
-        { type: "subscribe", slugs: ["aave"], all: true },
-      ],
+      ...["aave", [1], [null]].map((slugs) => ({ type: "subscribe", slugs })),
+      { type: "subscribe", slugs: ["aave"], all: true },
     ];
     for (const message of wrong) listener.say(message);
     listener.socket.send(Buffer.from(JSON.stringify({ type: "subscribe", slugs: ["aave"] })), {
@@ -350,6 +344,7 @@ describe("a client that does not read", () => {
 describe("a store whose commits change every one of many scores: more than a connection holds on its way", () => {
   const [protocols, commits] = [100, 160];
   const messages = protocols * (commits - 1) + 1;
+  const price = Math.ceil((messages - 1) / feedLimits.scoresPerUnit);
   let much: FeedProxy;
   beforeAll(async () => {
     const names = Array.from({ length: protocols }, (_, n) => `protocol-${n}`.padEnd(100, "-"));
@@ -379,32 +374,28 @@ describe("a store whose commits change every one of many scores: more than a con
 
   test("who resumes pays for what comes before the greeting, or is refused at no price", async () => {
     const { proxy } = much;
-    const price = Math.ceil((messages - 1) / feedLimits.scoresPerUnit);
     const [rich, poor] = [price, price - 1];
     const keys = await Promise.all([rich, poor].map((quota) => proxy.issue({ owner: `${quota}`, quota })));
-    const left = (by: string) => proxy.left(by);
     const told = await from(keys[0]!);
     expect(remaining(told)).toBe(0);
     await told.count(messages);
-    expect(await left(keys[0]!)).toBe(0);
-    const headers = { ...handshake, ...bearer(keys[1]!) };
-    const refused = await proxy.get(`${feedPath}?since=${much.first}`, { headers });
+    expect(await proxy.left(keys[0]!)).toBe(0);
+    const refused = await proxy.as(keys[1]!)(`${feedPath}?since=${much.first}`, handshake);
     expect(outcome(refused)).toBe("429 QUOTA_EXCEEDED");
     expect(refused.json().detail).toContain(`takes ${price} units, more than the ${poor} left`);
-    expect(await left(keys[1]!)).toBe(poor);
+    expect(await proxy.left(keys[1]!)).toBe(poor);
     // What is served needs nothing to be told.
     const { snapshotId } = (await proxy.get("/api/v1/status")).json();
     const others = [
       await listenGreeted(proxy.port, keys[1]!, { since: snapshotId }),
       await listenGreeted(proxy.port, keys[1]!),
     ];
-    expect(await left(keys[1]!)).toBe(poor - others.length);
+    expect(await proxy.left(keys[1]!)).toBe(poor - others.length);
     await leave(proxy, told, ...others);
   });
 
   test("whoever resumes and finds no room any more has paid nothing", async () => {
     const { proxy } = much;
-    const price = Math.ceil((messages - 1) / feedLimits.scoresPerUnit);
     const rush = await proxy.issue({ owner: "rush" });
     const tries = await Promise.allSettled(Array.from({ length: 12 }, () => from(rush)));
     const open = tries.flatMap((each) => (each.status === "fulfilled" ? [each.value] : []));
@@ -422,7 +413,7 @@ describe("a store whose commits change every one of many scores: more than a con
   }
 
   test("cuts off who does not read after a while, and others are told everything meanwhile", async () => {
-    const proxy = await much.proxy.another({ limits: { stalledSeconds: 1 } });
+    await using proxy = await much.proxy.another({ limits: { stalledSeconds: 1 } });
     const lost = [await deaf(proxy), await deaf(proxy)];
     const reader = await from(much.key, proxy);
     await reader.count(messages);
@@ -435,7 +426,6 @@ describe("a store whose commits change every one of many scores: more than a con
     }
     stays(reader);
     await leave(proxy, reader);
-    await proxy.stop();
   });
 
   test("costs no memory while who does not read is waited for, is told of once he does, and he is heard meanwhile", async () => {

@@ -2,12 +2,13 @@ import { spawn } from "node:child_process";
 import { randomUUID } from "node:crypto";
 import { once } from "node:events";
 import { join } from "node:path";
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { type QuotaStore, sqliteQuota, threadedQuota } from "../../../proxy/quota/counters.ts";
 import { createQuota, secondsUntil } from "../../../proxy/quota/quota.ts";
 import { redisQuota } from "../../../proxy/quota/redis.ts";
-import { patient, startTestProxy, type TestProxy } from "../../helpers/http/proxy.ts";
-import { bearer, outcome, problemOf, remaining, until } from "../../helpers/http/proxy-client.ts";
+import { patient, startTestProxy } from "../../helpers/http/proxy.ts";
+import { outcome, remaining, until } from "../../helpers/http/proxy-client.ts";
+import { serveTestProxy } from "../../helpers/http/proxy-served.ts";
 import { findRedis, testRedis } from "../../helpers/servers/redis.ts";
 import { testFolder } from "../../helpers/store/test-folder.ts";
 
@@ -16,17 +17,13 @@ const folder = testFolder();
 const list = "/api/v1/scores";
 
 describe("over HTTP", () => {
-  let proxy: TestProxy;
-  beforeAll(async () => {
-    proxy = await startTestProxy({ trustProxy: { hops: 1 } });
-  });
-  afterAll(() => proxy.stop());
+  const proxy = serveTestProxy({ trustProxy: { hops: 1 } });
   /** As an address of which each test has its own. */
   const as = (address: string) => ({ headers: { "x-forwarded-for": address } });
 
   test("of 200 at once with 100 left exactly 100 pass", async () => {
     const key = await proxy.issue({ quota: 100 });
-    const calls = Array.from({ length: 200 }, () => proxy.get(list, { headers: bearer(key) }));
+    const calls = Array.from({ length: 200 }, () => proxy.as(key)(list));
     const outcomes = (await Promise.all(calls)).map(outcome);
     expect(outcomes.filter((one) => one === "200")).toHaveLength(100);
     expect(outcomes.filter((one) => one === "429 QUOTA_EXCEEDED")).toHaveLength(100);
@@ -47,32 +44,15 @@ describe("over HTTP", () => {
     expect(remaining(await proxy.get(list, { method: "HEAD", ...address }))).toBe(996);
   });
 
-  test("NOT_FOUND costs nothing where an address exists and its answer does not, either", async () => {
-    const address = { "x-forwarded-for": "192.0.2.4", accept: "text/plain" };
-    const answer = await proxy.get("/api/v1/scores/aave/proof", { headers: address });
-    expect([outcome(answer), remaining(answer)]).toEqual(["404 NOT_FOUND", 1000]);
-    expect(remaining(await proxy.get(list, { headers: address }))).toBe(999);
-  });
-
-  test("429 says plan, reset and the way to more, and Retry-After", async () => {
-    const key = await proxy.issue({ plan: "developer", owner: "small", quota: 1 });
-    await proxy.get(list, { headers: bearer(key) });
-    const answer = await proxy.get(list, { headers: bearer(key) });
-    expect(problemOf(answer)).toMatchObject({ status: 429, code: "QUOTA_EXCEEDED" });
-    expect(problemOf(answer).detail).toMatch(/developer plan's 1 .*2026-03-02T00:00:00.000Z.*Aegis.*100000/);
-    expect(answer.headers).toMatchObject({ "retry-after": "43200", "x-ratelimit-remaining": "0" });
-  });
-
   test("keys of one owner and plan share a counter, each against its own limit", async () => {
     const owner = "shares";
     const [big, small] = [await proxy.issue({ owner, quota: 10 }), await proxy.issue({ owner, quota: 3 })];
     const otherOwner = await proxy.issue({ owner: "other", quota: 3 });
     const otherPlan = await proxy.issue({ plan: "developer", owner, quota: 3 });
-    for (let count = 0; count < 3; count += 1) await proxy.get(list, { headers: bearer(big) });
-    expect(outcome(await proxy.get(list, { headers: bearer(small) }))).toBe("429 QUOTA_EXCEEDED");
-    expect(remaining(await proxy.get(list, { headers: bearer(big) }))).toBe(6);
-    expect(remaining(await proxy.get(list, { headers: bearer(otherOwner) }))).toBe(2);
-    expect(remaining(await proxy.get(list, { headers: bearer(otherPlan) }))).toBe(2);
+    for (let count = 0; count < 3; count += 1) await proxy.as(big)(list);
+    expect(outcome(await proxy.as(small)(list))).toBe("429 QUOTA_EXCEEDED");
+    expect(remaining(await proxy.as(big)(list))).toBe(6);
+    for (const other of [otherOwner, otherPlan]) expect(remaining(await proxy.as(other)(list))).toBe(2);
   });
 
   test("the day is UTC's: a new one at midnight, the old one when the clock is set back", async () => {
@@ -89,18 +69,16 @@ describe("over HTTP", () => {
 
   test("counters survive a restart and are shared by proxies over one file", async () => {
     await proxy.get(list, as("192.0.2.1"));
-    const second = await proxy.another();
+    await using second = await proxy.another();
     expect(remaining(await second.get(list, as("192.0.2.1")))).toBe(998);
     expect(remaining(await proxy.get(list, as("192.0.2.1")))).toBe(997);
-    await second.stop();
   });
 
   test("without TRUST_PROXY a claimed address changes nothing, and one warning names the variable", async () => {
-    const wary = await proxy.another({ trustProxy: undefined });
+    await using wary = await proxy.another({ trustProxy: undefined });
     for (let count = 0; count < 3; count += 1) await wary.get(list, as(`192.0.2.${count}`));
     expect(remaining(await wary.get(list))).toBe(996);
     expect(wary.logged.filter((line) => line.includes("TRUST_PROXY"))).toHaveLength(1);
-    await wary.stop();
   });
 });
 
@@ -116,21 +94,30 @@ describe("createQuota(store, options) while the store fails", () => {
   const failures: unknown[] = [];
   const options = { now: () => 0, failed: (error: unknown) => failures.push(error) };
 
-  test("local counts in this process", async () => {
-    const quota = createQuota(broken, { ...options, onFailure: "local" });
-    const first = await quota.take(caller, 1);
-    expect([first.allowed, first.remaining]).toEqual([true, 1]);
-    await quota.take(caller, 1);
-    expect((await quota.take(caller, 1)).allowed).toBe(false);
-    await first.giveBack();
-    expect((await quota.take(caller, 1)).allowed).toBe(true);
-    quota.close();
-  });
+  test.each([
+    ["local", [1, 0, "refused"]],
+    ["open", [2, 2, 2]],
+    ["closed", Array(3).fill("QUOTA_UNAVAILABLE")],
+  ] as const)(
+    "%s: whether requests are let through and served, and with what left",
+    async (onFailure, left) => {
+      const quota = createQuota(broken, { ...options, onFailure });
+      const take = () =>
+        quota.take(caller, 1).then(
+          ({ allowed, remaining }) => (allowed ? remaining : "refused"),
+          ({ code }) => code,
+        );
+      expect([await take(), await take(), await take()]).toEqual(left);
+      expect([await quota.ready(), quota.failing()]).toEqual([onFailure !== "closed", true]);
+      quota.close();
+    },
+  );
 
-  test("open lets everything through", async () => {
-    const quota = createQuota(broken, { ...options, onFailure: "open" });
-    for (let count = 0; count < 5; count += 1)
-      expect(await quota.take(caller, 1)).toMatchObject({ allowed: true, remaining: 2 });
+  test("local gives back what it counted", async () => {
+    const quota = createQuota(broken, { ...options, onFailure: "local" });
+    const first = await quota.take(caller, 2);
+    await first.giveBack();
+    expect(await quota.take(caller, 2)).toMatchObject({ allowed: true, remaining: 0 });
     quota.close();
   });
 
@@ -176,12 +163,6 @@ describe("createQuota(store, options) while the store fails", () => {
     home = "third";
     expect([await quota.ready(), quota.failing(), told]).toEqual([true, false, ["failed", "recovered"]]);
     expect((await quota.take(lost!, 1)).allowed).toBe(true);
-    quota.close();
-  });
-
-  test.each(["local", "open", "closed"] as const)("%s: whether requests can be served", async (onFailure) => {
-    const quota = createQuota(broken, { ...options, onFailure });
-    expect([await quota.ready(), quota.failing()]).toEqual([onFailure !== "closed", true]);
     quota.close();
   });
 
@@ -363,13 +344,12 @@ describe("a quota file that another process has locked", () => {
   });
 
   test("is met by the policy, and counts again when it is free", async () => {
-    const proxy = await startTestProxy({ quotaOnFailure: "closed" });
+    await using proxy = await startTestProxy({ quotaOnFailure: "closed" });
     const unlock = await lock(join(proxy.directory, "quota.sqlite"));
     expect(outcome(await proxy.get(list))).toBe("503 QUOTA_UNAVAILABLE");
     expect((await proxy.get("/healthz")).status).toBe(200);
     await unlock();
     await until("the quota", async () => outcome(await proxy.get(list)) === "200");
-    await proxy.stop();
   });
 });
 

@@ -5,7 +5,7 @@ import { layout } from "../../../snapshots/store/layout.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
 import { askRows, type RowsReader, wantsRows } from "../../helpers/http/ndjson.ts";
 import { startTestProxy, type TestProxy, type TestProxyOptions } from "../../helpers/http/proxy.ts";
-import { bearer, outcome, problemOf, remaining, until } from "../../helpers/http/proxy-client.ts";
+import { bearer, type Call, outcome, problemOf, remaining, until } from "../../helpers/http/proxy-client.ts";
 import { market, marketsOf, publishArchive, publishRecords } from "../../helpers/publish/records.ts";
 import { collectGarbage } from "../../helpers/servers/memory.ts";
 import { linkedStore } from "../../helpers/store/linked-store.ts";
@@ -56,8 +56,9 @@ async function start(options: TestProxyOptions = {}, content: "large" | "plain" 
   proxy = await startTestProxy({ ...options, empty: true, snapshotStore });
 }
 
-const get = (key: string, query = "") =>
-  proxy.get(`${archive}${query}`, { headers: { ...bearer(key), ...wantsRows } });
+const get = (key: string, query = "", headers = {}, how?: Call) =>
+  proxy.as(key)(`${archive}${query}`, { ...wantsRows, ...headers }, how);
+const head = { method: "HEAD" };
 
 /** An answer that is read only as far as a test says. */
 async function open(key: string, query = "", headers = {}): Promise<RowsReader> {
@@ -93,20 +94,18 @@ describe("the quota", () => {
     expect(await costs("?page=1")).toBe(1);
     expect(remaining(await get(key, since(rows - 500)))).toBe(await left(key));
     const before = await left(key);
-    await proxy.get(archive, { method: "HEAD", headers: { ...bearer(key), ...wantsRows } });
+    await get(key, "", {}, head);
     expect(before - (await left(key))).toBe(1);
     const etag = String((await get(key, since(rows - 500))).headers.etag);
-    const held = await proxy.get(`${archive}${since(rows - 500)}`, {
-      headers: { ...bearer(key), ...wantsRows, "if-none-match": etag },
-    });
+    const held = await get(key, since(rows - 500), { "if-none-match": etag });
     expect([held.status, await left(key)]).toEqual([304, before - 2]);
   });
 
   test("that does not suffice refuses all rows beforehand, and takes a unit where that had to be counted", async () => {
     await start({}, "plain");
     const key = await proxy.issue({ quota: 7 });
-    for (const method of ["GET", "HEAD"]) {
-      const answer = await proxy.get(archive, { method, headers: { ...bearer(key), ...wantsRows } });
+    for (const how of [{}, head]) {
+      const answer = await get(key, "", {}, how);
       expect([answer.status, answer.headers["retry-after"]]).toEqual([429, String(day / 2000)]);
     }
     const { detail } = problemOf(await get(key));
@@ -127,7 +126,7 @@ describe("the quota", () => {
     const key = await proxy.issue({ quota: 8 });
     const reader = await open(key);
     await reader.until(1);
-    while (outcome(await proxy.get(archive, { headers: bearer(key) })) === "200");
+    while (outcome(await proxy.as(key)(archive)) === "200");
     expect(await reader.ending()).toBe("broken off");
     expect(reader.lines.length).toBeLessThan(rows);
     await until("the answer to break off for its quota", () => broken("QUOTA_EXCEEDED"));
@@ -150,9 +149,8 @@ describe("an owner", () => {
       expect(outcome(await get(second))).toBe("429 TOO_MANY_CONNECTIONS");
     // The answer under way may take its eight units meanwhile.
     expect(before - (await left(second))).toBeLessThanOrEqual(8);
-    expect(outcome(await proxy.get(archive, { headers: bearer(key) }))).toBe("200");
-    const head = await proxy.get(archive, { method: "HEAD", headers: { ...bearer(key), ...wantsRows } });
-    expect(head.status).toBe(200);
+    expect(outcome(await proxy.as(key)(archive))).toBe("200");
+    expect((await get(key, "", {}, head)).status).toBe(200);
     expect((await get(other, "?min_composite=900")).status).toBe(200);
     reader.leave();
     await until(

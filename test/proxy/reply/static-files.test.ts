@@ -1,12 +1,12 @@
 import { gunzipSync } from "node:zlib";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { docsFiles } from "../../../proxy/docs/files.ts";
 import { servedSite } from "../../../proxy/site/files.ts";
 import { clientFiles } from "../../../proxy/site/static-files.ts";
 import { type Endpoint, endpoints } from "../../../schemas/endpoints.ts";
 import { sha256 } from "../../../snapshots/store/layout.ts";
-import { startTestProxy, type TestProxy } from "../../helpers/http/proxy.ts";
 import { outcome } from "../../helpers/http/proxy-client.ts";
+import { serveTestProxy } from "../../helpers/http/proxy-served.ts";
 
 const clients = [
   "/client.js",
@@ -17,12 +17,7 @@ const clients = [
   "/client.py",
 ];
 
-let proxy: TestProxy;
-beforeAll(async () => {
-  proxy = await startTestProxy();
-});
-afterAll(() => proxy.stop());
-
+const proxy = serveTestProxy();
 const files = [...servedSite(), ...clientFiles, ...docsFiles()];
 
 describe("static files", () => {

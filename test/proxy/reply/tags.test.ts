@@ -1,33 +1,22 @@
 import { hash } from "node:crypto";
-import { rm } from "node:fs/promises";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { beforeAll, expect, test } from "vitest";
 import { readCommit } from "../../../snapshots/store/log/commits.ts";
 import { takenUp } from "../../helpers/http/live-feed.ts";
 import { wantsRows } from "../../helpers/http/ndjson.ts";
-import { startTestProxy, type TestProxy } from "../../helpers/http/proxy.ts";
-import { bearer } from "../../helpers/http/proxy-client.ts";
+import { serveTestProxy } from "../../helpers/http/proxy-served.ts";
 import { publishRecords, recordsOf } from "../../helpers/publish/records.ts";
 
 const contents = [recordsOf(0, 300), recordsOf(30, 320)];
 const archive = "/api/v1/markets/historical";
 
-let proxy: TestProxy;
+const proxy = serveTestProxy({ empty: true });
 let key: string;
 const ids: string[] = [];
 beforeAll(async () => {
-  proxy = await startTestProxy({ empty: true });
   for (const records of contents) ids.push((await publishRecords(proxy.storage, records)).snapshotId);
   await takenUp(proxy, ids[1]!);
   key = await proxy.issue();
 });
-afterAll(async () => {
-  await proxy?.stop();
-  await rm(proxy.directory, { recursive: true, force: true });
-});
-
-const ask = (path: string, headers: Record<string, string> = {}, by = proxy) =>
-  by.get(path, { headers: { ...bearer(key), ...headers } });
-const left = async (by = proxy) => (await ask("/api/v1/usage", {}, by)).json().remaining as number;
 
 /** What everybody can compute: a hash of what an answer or a checkpoint tells, in the forms that tags once had. */
 function computed(...parts: (string | number | null)[]): string {
@@ -57,46 +46,45 @@ test("a tag that a caller computed is none: the answer comes, and is paid for", 
     [`/api/v1/markets/${id}`, computed(digest, "market", id)],
   ];
   for (const [path, tag, headers] of asked) {
-    const before = await left();
-    const { status } = await ask(path, { ...headers, "if-none-match": tag });
-    expect([path, status, await left()]).toEqual([path, 200, before - 1]);
+    const before = await proxy.left(key);
+    const { status } = await proxy.as(key)(path, { ...headers, "if-none-match": tag });
+    expect([path, status, await proxy.left(key)]).toEqual([path, 200, before - 1]);
   }
 });
 
-describe("a tag that was paid for", () => {
-  test("is compared before anything is read, in every process, and costs nothing", async () => {
-    const [since] = ids as [string];
-    const { id } = contents[0]![5]!;
-    const first = (await ask(`${archive}?asOf=${since}&pageSize=50`)).json();
-    const asked: [path: string, headers?: Record<string, string>][] = [
-      [`/api/v1/markets/changes?since=${since}`],
-      [`/api/v1/markets/changes?since=${since}&until=${ids[1]}&skip=9`],
-      [`${archive}?asOf=${since}&pageSize=50`],
-      [`${archive}?asOf=${since}&q=the*`],
-      [`${archive}?cursor=${first.nextCursor}`],
-      [`${archive}?asOf=${since}`, wantsRows],
-      [`${archive}?cursor=${first.nextCursor}&skip=3`, wantsRows],
-      [`/api/v1/markets/facets?by=tier&asOf=${since}`],
-      [`/api/v1/markets/${id}?asOf=${since}`],
-      [`/api/v1/markets/${id}/proof?asOf=${since}`],
-      ...["scores", "scores/aave", "scores/aave/dimensions", "scores/aave/history"].map((path): [string] => [
-        `/api/v1/${path}?asOf=${since}`,
-      ]),
-    ];
-    const tags: string[] = [];
-    for (const [path, headers] of asked) tags.push(String((await ask(path, headers)).headers.etag));
-    expect(new Set(tags).size).toBe(asked.length);
-    // Whatever is read from now on is missing.
-    const other = await proxy.another();
-    for await (const { key: name } of proxy.storage.list("private/")) await proxy.storage.delete(name);
-    const before = await left(other);
-    for (const [place, [path, headers]] of asked.entries()) {
-      const { status, headers: told } = await ask(path, { ...headers, "if-none-match": tags[place]! }, other);
-      expect([path, status, told.etag]).toEqual([path, 304, tags[place]]);
-    }
-    expect(await left(other)).toBe(before);
-    for (const [path, headers] of asked.slice(0, -4))
-      expect((await ask(path, { ...headers, "if-none-match": "*" }, other)).status).not.toBe(304);
-    await other.stop();
-  });
+test("a tag that was paid for is compared before anything is read, in every process, and costs nothing", async () => {
+  const [since] = ids as [string];
+  const { id } = contents[0]![5]!;
+  const { nextCursor } = (await proxy.as(key)(`${archive}?asOf=${since}&pageSize=50`)).json();
+  const scores = ["scores", "scores/aave", "scores/aave/dimensions", "scores/aave/history"];
+  const asked: [path: string, headers?: Record<string, string>][] = [
+    [`/api/v1/markets/changes?since=${since}`],
+    [`/api/v1/markets/changes?since=${since}&until=${ids[1]}&skip=9`],
+    [`${archive}?asOf=${since}&pageSize=50`],
+    [`${archive}?asOf=${since}&q=the*`],
+    [`${archive}?cursor=${nextCursor}`],
+    [`${archive}?asOf=${since}`, wantsRows],
+    [`${archive}?cursor=${nextCursor}&skip=3`, wantsRows],
+    [`/api/v1/markets/facets?by=tier&asOf=${since}`],
+    [`/api/v1/markets/${id}?asOf=${since}`],
+    [`/api/v1/markets/${id}/proof?asOf=${since}`],
+    ...scores.map((path): [string] => [`/api/v1/${path}?asOf=${since}`]),
+  ];
+  const tags: string[] = [];
+  for (const [path, headers] of asked) tags.push(String((await proxy.as(key)(path, headers)).headers.etag));
+  expect(new Set(tags).size).toBe(asked.length);
+  // Whatever is read from now on is missing.
+  await using other = await proxy.another();
+  for await (const { key: name } of proxy.storage.list("private/")) await proxy.storage.delete(name);
+  const before = await other.left(key);
+  for (const [place, [path, headers]] of asked.entries()) {
+    const { status, headers: told } = await other.as(key)(path, {
+      ...headers,
+      "if-none-match": tags[place]!,
+    });
+    expect([path, status, told.etag]).toEqual([path, 304, tags[place]]);
+  }
+  expect(await other.left(key)).toBe(before);
+  for (const [path, headers] of asked.slice(0, -scores.length))
+    expect((await other.as(key)(path, { ...headers, "if-none-match": "*" })).status).not.toBe(304);
 });

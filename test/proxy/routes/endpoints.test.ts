@@ -1,11 +1,12 @@
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { beforeAll, describe, expect, test } from "vitest";
 import { type Endpoint, type EndpointId, endpoints } from "../../../schemas/endpoints.ts";
 import { csv, ndjson } from "../../../schemas/media.ts";
 import { plans } from "../../../schemas/plans.ts";
 import { exportNewest } from "../../helpers/archive/exports.ts";
 import { takenUp } from "../../helpers/http/live-feed.ts";
-import { startTestProxy, type TestProxy } from "../../helpers/http/proxy.ts";
+import { startTestProxy } from "../../helpers/http/proxy.ts";
 import { type Answer, bearer, outcome, problemOf } from "../../helpers/http/proxy-client.ts";
+import { serveTestProxy } from "../../helpers/http/proxy-served.ts";
 import { market, marketsOf, publishRecords } from "../../helpers/publish/records.ts";
 import { testKey } from "../../helpers/store/signing.ts";
 import { testFolder } from "../../helpers/store/test-folder.ts";
@@ -60,12 +61,11 @@ const named = rows.map(([endpoint, target, accept]): [string, Row] => [
 ]);
 
 const folder = testFolder();
-let proxy: TestProxy;
+const proxy = serveTestProxy({ empty: true });
 let [developer, aegis] = ["", ""];
 /** What stands for the words in capitals. */
 const known: Record<string, string> = { HASH: "0".repeat(64) };
 beforeAll(async () => {
-  proxy = await startTestProxy({ empty: true });
   const signing = { key: testKey() };
   for (const [place, name] of ["SNAPSHOT", "NEWEST"].entries())
     known[name] = (
@@ -75,9 +75,8 @@ beforeAll(async () => {
   await takenUp(proxy, known.NEWEST!);
   developer = await proxy.issue({ plan: "developer", owner: "dev", quota: 1_000_000 });
   aegis = await proxy.issue({ quota: 1_000_000 });
-  known.HASH = (await proxy.get(index, { headers: bearer(aegis) })).json().segments[0].header.hash;
+  known.HASH = (await proxy.as(aegis)(index)).json().segments[0].header.hash;
 });
-afterAll(() => proxy.stop());
 
 function ask(
   [endpoint, target, accept = "application/json"]: Row,
@@ -260,7 +259,7 @@ test("the tags of answers in different media types differ, and another's is not 
 });
 
 test("without a snapshot what needs one is 503, for no unit", async () => {
-  const by = await startTestProxy({ empty: true });
+  await using by = await startTestProxy({ empty: true });
   const key = await by.issue({ quota: 1000 });
   const without = ["usage", "healthz", "log", "checkpoint"];
   for (const row of rows) {
@@ -281,7 +280,6 @@ test("without a snapshot what needs one is 503, for no unit", async () => {
   const headers = { "content-type": "application/json" };
   const batch = await by.get("/api/v1/scores/batch", { method: "POST", headers, body: "{}" });
   expect(outcome(batch)).toBe("400 INVALID_BODY");
-  await by.stop();
 });
 
 describe("a row that is only announced", () => {

@@ -1,6 +1,6 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from "vitest";
+import { afterEach, beforeAll, describe, expect, test, vi } from "vitest";
 import { tilePath, tilesOf } from "../../../snapshots/format/log-tiles.ts";
 import { headFromTiles, tileEncoder } from "../../../snapshots/format/tree.ts";
 import { CommitLog } from "../../../snapshots/read/catalog/commit-log.ts";
@@ -12,8 +12,9 @@ import { entriesUpTo } from "../../../snapshots/store/log/tiles.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
 import { verifierText } from "../../../snapshots/trust/notes/note-keys.ts";
 import { type NotedCheckpoint, signCheckpoint } from "../../../snapshots/trust/notes/signed-note.ts";
-import { startTestProxy, type TestProxy } from "../../helpers/http/proxy.ts";
+import { startTestProxy } from "../../helpers/http/proxy.ts";
 import { outcome, until } from "../../helpers/http/proxy-client.ts";
+import { serveTestProxy } from "../../helpers/http/proxy-served.ts";
 import { publishArchive } from "../../helpers/publish/records.ts";
 import { append } from "../../helpers/store/appended-commits.ts";
 import { testKey } from "../../helpers/store/signing.ts";
@@ -22,11 +23,7 @@ import { countingStorage, listed, memoryStorage } from "../../helpers/store/stor
 const address = (name: string) => `/api/v1/log/${name}`;
 
 describe("the log over HTTP", () => {
-  let proxy: TestProxy;
-  beforeAll(async () => {
-    proxy = await startTestProxy();
-  });
-  afterAll(() => proxy.stop());
+  const proxy = serveTestProxy();
 
   test("has every tile of the store, immutable, free, and whatever the key", async () => {
     let tiles = 0;
@@ -80,7 +77,7 @@ describe("the log of a store whose tiles are altered or gone", () => {
     "is served by its commits when they are %s, to a fresh proxy too",
     async (how) => {
       const key = testKey();
-      const first = await startTestProxy({ empty: true });
+      await using first = await startTestProxy({ empty: true });
       const { storage } = first;
       for (const bri of [701, 702, 703]) await publishArchive(storage, { bri, signing: { key } });
       const names = (await listed(storage, layout.log)).map((info) => info.key.slice(layout.log.length));
@@ -93,7 +90,7 @@ describe("the log of a store whose tiles are altered or gone", () => {
       }
       const trusted = join(first.directory, "trusted.pub");
       await writeFile(trusted, `${verifierText(key)}\n`);
-      const proxy = await first.another({ trustedKeys: trusted });
+      await using proxy = await first.another({ trustedKeys: trusted });
       expect((await proxy.get("/readyz")).json()).toMatchObject({
         status: "ready",
         commit: 3,
@@ -112,14 +109,11 @@ describe("the log of a store whose tiles are altered or gone", () => {
       const commit = layout.commit(1);
       const bytes = (await storage.get(commit))!;
       await storage.put(commit, Buffer.from(bytes.map((byte) => byte ^ 1)));
-      const blind = await first.another();
+      await using blind = await first.another();
       expect((await blind.get(path)).status).toBe(503);
       await storage.put(commit, bytes);
       await until("the proof", async () => (await blind.get(path)).status === 200);
       expect((await blind.get(path)).json()).toEqual(proof);
-      await blind.stop();
-      await proxy.stop();
-      await first.stop();
     },
   );
 });

@@ -1,12 +1,12 @@
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { beforeAll, describe, expect, test } from "vitest";
 import { searchBounds, timePattern } from "../../../schemas/filters.ts";
 import { archiveParameters, asOfParameter } from "../../../schemas/query.ts";
 import { maxLabelBytes } from "../../../schemas/shapes.ts";
 import { forgeTiers } from "../../../schemas/versions.ts";
 import { timeOf } from "../../../snapshots/read/parameters.ts";
 import { wantsRows } from "../../helpers/http/ndjson.ts";
-import { startTestProxy, type TestProxy } from "../../helpers/http/proxy.ts";
-import { bearer, until } from "../../helpers/http/proxy-client.ts";
+import { until } from "../../helpers/http/proxy-client.ts";
+import { serveTestProxy } from "../../helpers/http/proxy-served.ts";
 import { market, marketsOf, publishRecords } from "../../helpers/publish/records.ts";
 
 const kibibyte = 1024;
@@ -33,15 +33,13 @@ const found = [40, 41].map((index) => {
   };
 });
 
-let proxy: TestProxy;
+const proxy = serveTestProxy({ empty: true });
 let aegis: string;
 beforeAll(async () => {
-  proxy = await startTestProxy({ empty: true });
   await publishRecords(proxy.storage, [...marketsOf(0, 40), ...found]);
   await until("the proxy to be ready", async () => (await proxy.get("/readyz")).status === 200);
   aegis = await proxy.issue({ quota: 1_000_000 });
 });
-afterAll(() => proxy.stop());
 
 test("times are of days that there are, in the schema as in the service", () => {
   const two = (number: number) => String(number).padStart(2, "0");
@@ -92,7 +90,7 @@ describe("the longest filters that are accepted", () => {
   };
 
   test("make no head of an answer longer than 8 KiB, and cursors that go on", async () => {
-    const first = await proxy.get(target({ pageSize: "1" }), { headers: bearer(aegis) });
+    const first = await proxy.as(aegis)(target({ pageSize: "1" }));
     const { total, nextCursor } = first.json();
     expect(total).toBe(2);
     // With skip the cursor of rows names a market, too.
@@ -110,9 +108,6 @@ describe("the longest filters that are accepted", () => {
     const cursor = /^X-Cursor: (.*)$/m.exec(await headOf("HEAD", rest, wantsRows))?.[1]?.trim() ?? "";
     expect(cursor.length).toBeGreaterThan(4 * 4 * maxLabelBytes);
     for (const path of [target({ cursor }), `/api/v1/markets/historical?cursor=${cursor}`])
-      expect((await proxy.get(path, { headers: bearer(aegis) })).json()).toMatchObject({
-        total: 2,
-        count: 1,
-      });
+      expect((await proxy.as(aegis)(path)).json()).toMatchObject({ total: 2, count: 1 });
   });
 });
