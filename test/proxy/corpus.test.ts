@@ -109,6 +109,8 @@ const known: Record<string, string> = {
 
 const folder = testFolder();
 let proxy: TestProxy;
+/** What comes in ranges, by path. */
+const wholes = new Map<string, Buffer>();
 /** Headers by who asks. */
 let callers: Record<string, string[]>;
 beforeAll(async () => {
@@ -149,14 +151,32 @@ beforeAll(async () => {
   const wrong = ["x-api-key: nonsense"];
   callers = { free: [], aegis: keyed(aegis), developer: keyed(developer), spent: keyed(spent), wrong };
   callers.both = [...wrong, ...keyed(aegis)];
-  const get = async (path: string) => (await proxy.get(path, { headers: bearer(aegis) })).json();
+  const ask = proxy.as(aegis);
+  const get = async (path: string) => (await ask(path)).json();
   known.CURSOR = (await get("/api/v1/markets/historical?outcome=Yes&pageSize=7")).nextCursor;
   const [segment] = (await get("/api/v1/markets/index")).segments;
-  Object.assign(known, { HASH: segment.header.hash, IDS: segment.ids.hash });
+  const { hash } = segment.header;
+  Object.assign(known, { HASH: hash, IDS: segment.ids.hash, PART: `/api/v1/markets/index/${hash}` });
+  const [{ url: file, bytes, sha256 }] = (await get("/api/v1/markets/exports")).exports[0].files;
+  Object.assign(known, { FILE: file, SIZE: bytes, LAST: bytes - 1, SHA: sha256, TAG: `"${sha256}"` });
+  const json = { "content-type": "application/json" };
+  const shared = await ask(`${known.TABLE}/query`, json, { method: "POST", body: "{}" });
+  const { pathname, search, searchParams } = new URL(JSON.parse(shared.text.split("\n")[2]!).file.url);
+  const [who, expires, , signature] = [...searchParams.values()];
+  Object.assign(known, {
+    SIGNED: pathname,
+    QUERY: search.slice(1),
+    WHO: who,
+    EXPIRES: expires,
+    SIG: signature,
+  });
+  Object.assign(known, { AFTER: Number(expires) + 1, HEX: Number(expires).toString(16) });
+  for (const path of [file, known.PART]) wholes.set(path, (await ask(path)).body);
+  wholes.set(pathname, wholes.get(file)!);
 });
 afterAll(() => proxy?.stop());
 
-const keys = () => [known.AEGIS, known.DEVELOPER, known.UNKNOWN, known.OTHER, known.EXPIRED];
+const keys = () => [known.AEGIS, known.DEVELOPER, known.UNKNOWN, known.OTHER, known.EXPIRED, known.SIG];
 
 /** A text of the corpus with what stands for its braces and escapes; bytes are characters. */
 const written = (text: string) =>
@@ -217,7 +237,17 @@ function check(
   const rates = Object.keys(headers).filter((name) => name.includes("ratelimit"));
   if (status === 401 || status === 204) expect([what, rates]).toEqual([what, []]);
   if (status !== 204) expect(headers).not.toHaveProperty("access-control-allow-methods");
-  if (status < 400) expect(of === "body" ? wire.text : (headers[of] ?? ""), what).toMatch(pattern(told));
+  const path = /^\w+ ([^? ]*)/.exec(written(line))?.[1] ?? "";
+  const whole = wholes.get(path) ?? Buffer.alloc(0);
+  const [range, from = 0, to = whole.length] =
+    /^bytes (\d+)-(\d+)/.exec(headers["content-range"] ?? "") ?? [];
+  expect([what, range !== undefined]).toEqual([what, status === 206]);
+  if (line.startsWith("HEAD")) expect(wire.text).toBe("");
+  else if (wholes.has(path) && status < 300)
+    expect(wire.text === String(whole.subarray(Number(from), Number(to) + 1)), what).toBe(true);
+  if (status === 416) expect(headers["content-range"]).toBe(`bytes */${whole.length}`);
+  if (status < 400 || line.startsWith("HEAD"))
+    expect(of === "body" ? wire.text : (headers[of] ?? ""), what).toMatch(pattern(told));
   else if (headers["content-type"] === "application/json") {
     const { jsonrpc, id, error, ...said } = JSON.parse(wire.text);
     if (jsonrpc === undefined) expect(said).toEqual({ errorCode: of, message: expect.any(String) });

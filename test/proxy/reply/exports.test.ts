@@ -9,8 +9,8 @@ import { rollback } from "../../../snapshots/maintain/rollback.ts";
 import { layout, sha256 } from "../../../snapshots/store/layout.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
 import { exportNewest } from "../../helpers/archive/exports.ts";
-import { startTestProxy, type TestProxy, type TestProxyOptions } from "../../helpers/http/proxy.ts";
-import { bearer, type Call, outcome, problemOf, until } from "../../helpers/http/proxy-client.ts";
+import { startTestProxy } from "../../helpers/http/proxy.ts";
+import { bearer, outcome, problemOf, until } from "../../helpers/http/proxy-client.ts";
 import { market, publishRecords } from "../../helpers/publish/records.ts";
 import { linkedStore } from "../../helpers/store/linked-store.ts";
 import { startSmallS3 } from "../../helpers/store/small-s3.ts";
@@ -37,36 +37,28 @@ const exported = () =>
     await exportNewest(storage, folder);
   });
 
-const proxies: TestProxy[] = [];
-afterAll(async () => {
-  for (const proxy of proxies) await proxy.stop();
-});
-
-async function proxyOn({ location }: Pick<Storage, "location">, options: TestProxyOptions = {}) {
-  const proxy = await startTestProxy({ empty: true, snapshotStore: location, ...options });
-  proxies.push(proxy);
-  return proxy;
-}
+const proxyOn = ({ location }: Storage) => startTestProxy({ empty: true, snapshotStore: location });
 
 /** A proxy with a key for it, and the newest export's first file. */
-async function served(storage: Storage, options: TestProxyOptions & { quota?: number } = {}) {
-  const { quota = 100_000, ...others } = options;
-  const proxy = await proxyOn(storage, others);
+async function served(storage: Storage, quota = 100_000, serving = proxyOn(storage)) {
+  const proxy = await serving;
   const key = await proxy.issue({ quota });
-  const get = (path: string, headers: Record<string, string> = {}, how: Call = {}) =>
-    proxy.get(path, { ...how, headers: { ...bearer(key), ...headers } });
-  const left = async (): Promise<number> => (await get("/api/v1/usage")).json().remaining;
+  const get = proxy.as(key);
   const { exports } = ExportList.parse((await get(list)).json());
   const file = exports[0]!.files[0]!;
   const bytes = (await storage.get(layout.exportFile(file.sha256)))!;
-  return { proxy, key, get, left, exports, file, bytes, tag: `"${file.sha256}"` };
+  const left = () => proxy.left(key);
+  const tag = `"${file.sha256}"`;
+  return { proxy, key, get, left, exports, file, bytes, tag, [Symbol.asyncDispose]: proxy.stop };
 }
 
 let all: Awaited<ReturnType<typeof served>>;
 beforeAll(async () => {
-  all = await served(await exported(), { quota: 1_000_000 });
+  all = await served(await exported(), 1_000_000);
 });
+afterAll(() => all.proxy.stop());
 
+// Ranges are in test/proxy/corpus.txt, and headers of all answers in test/proxy/routes/endpoints.test.ts.
 describe("a list of exports", () => {
   test("names every export that there is, newest first, and every file of it", async () => {
     const { get, exports } = all;
@@ -81,8 +73,9 @@ describe("a list of exports", () => {
       expect(files.reduce((sum, file) => sum + file.rows, 0)).toBe(count);
       expect(files.reduce((sum, file) => sum + file.bytes, 0)).toBe(bytes);
       for (const file of files) {
-        const { status, body } = await get(file.url);
+        const { status, body, headers } = await get(file.url);
         expect([status, body.length, sha256(body)]).toEqual([200, file.bytes, file.sha256]);
+        expect(headers["x-snapshot-id"]).toBe(rest.snapshotId);
       }
     }
   });
@@ -92,8 +85,8 @@ describe("a list of exports", () => {
     const junk = layout.exportRecord("0".repeat(64));
     const record = (await storage.get((await listedIn(storage, layout.exportRecord.prefix))[0]!.key))!;
     for (let n = 0; n < 200; n += 1) await storage.put(junk.replace(/0{64}/, sha256(`${n}`)), record);
-    const { get } = await served(storage);
-    expect(ExportList.parse((await get(list)).json()).count).toBe(2);
+    await using junked = await served(storage);
+    expect(junked.exports).toHaveLength(2);
   });
 
   test("is empty while there are none, and shows a new one and none that was withdrawn", async () => {
@@ -101,9 +94,9 @@ describe("a list of exports", () => {
       await publishRecords(made, markets.slice(0, 40), 600);
       await publishRecords(made, markets.slice(0, 50), 700);
     });
-    const proxy = await proxyOn(storage);
-    const key = await proxy.issue();
-    const listed = async () => ExportList.parse((await proxy.get(list, { headers: bearer(key) })).json());
+    await using proxy = await proxyOn(storage);
+    const get = proxy.as(await proxy.issue());
+    const listed = async () => ExportList.parse((await get(list)).json());
     expect(await listed()).toEqual({ count: 0, exports: [] });
     const { snapshotId } = await exportNewest(storage, folder);
     proxy.clock.now += 60_000;
@@ -112,106 +105,7 @@ describe("a list of exports", () => {
     await rollback(storage, "1", () => new Date(proxy.clock.now));
     await until("the export to be withdrawn", async () => (await listed()).count === 0);
     const { url } = exports[0]!.files[0]!;
-    expect(outcome(await proxy.get(url, { headers: bearer(key) }))).toBe("404 SNAPSHOT_NOT_FOUND");
-  });
-});
-
-describe("a file of an export", () => {
-  test("comes whole, with what a download needs to go on", async () => {
-    const { get, file, bytes, tag, exports } = all;
-    const answer = await get(file.url, { "accept-encoding": "gzip" });
-    expect(answer.status).toBe(200);
-    expect(answer.body.equals(bytes)).toBe(true);
-    const expected = {
-      "content-type": "application/vnd.apache.parquet",
-      "content-length": String(bytes.length),
-      "accept-ranges": "bytes",
-      "cache-control": "private, no-cache",
-      etag: tag,
-      "x-snapshot-id": exports[0]!.snapshotId,
-    };
-    expect(answer.headers).toMatchObject(expected);
-    expect(answer.headers).not.toHaveProperty("content-encoding");
-    const head = await get(file.url, {}, { method: "HEAD" });
-    expect([head.status, head.body.length]).toEqual([200, 0]);
-    expect(head.headers).toMatchObject(expected);
-    // As DuckDB in a browser asks whether it may read ranges.
-    const { length } = bytes;
-    for (const [range, status, part, size] of [
-      ["bytes=0-", 206, `bytes 0-${length - 1}/${length}`, length],
-      ["bytes=5-9", 206, `bytes 5-9/${length}`, 5],
-      [`bytes=${length}-`, 416, `bytes */${length}`, expect.any(Number)],
-    ] as const) {
-      const ranged = await get(file.url, { range }, { method: "HEAD" });
-      expect([range, ranged.status, ranged.body.length]).toEqual([range, status, 0]);
-      expect(ranged.headers).toMatchObject({
-        "content-range": part,
-        "x-ratelimit-limit": expect.any(String),
-      });
-      if (status === 206) expect(ranged.headers["content-length"]).toBe(String(size));
-    }
-  });
-
-  test("is not sent again to whoever has it, whatever range it wants", async () => {
-    const { get, left, file, tag } = all;
-    const before = await left();
-    for (const range of ["", "bytes=0-9", "bytes=99999999-"]) {
-      const headers = { "if-none-match": `W/"other", ${tag}`, ...(range && { range }) };
-      expect((await get(file.url, headers)).status).toBe(304);
-    }
-    expect(await left()).toBe(before);
-    const other = await get(file.url, { "if-none-match": '"other"', range: "bytes=0-9" });
-    expect(other.status).toBe(206);
-  });
-
-  const size = "SIZE";
-  const ranges: [range: string, part: [from: number, to: number] | "whole" | "none"][] = [
-    ["bytes=0-0", [0, 1]],
-    ["bytes=10-99", [10, 100]],
-    [`bytes=${unit - 1}-${unit}`, [unit - 1, unit + 1]],
-    ["bytes=-7", [-7, 0]],
-    ["BYTES=1000000-", [1_000_000, 0]],
-    [`bytes=5-${"9".repeat(400)}`, [5, 0]],
-    [`bytes=-${"9".repeat(400)}`, [0, 0]],
-    [`bytes=${size}-`, "none"],
-    [`bytes=${"9".repeat(400)}-`, "none"],
-    ["bytes=-0", "none"],
-    ["bytes=9-3", "whole"],
-    ["bytes=0-1,5-6", "whole"],
-    ["bytes=a-b", "whole"],
-    ["bytes=-", "whole"],
-    ["bytes= 0-1", "whole"],
-    ["rows=0-1", "whole"],
-    ["bytes=-1-2", "whole"],
-    ["bytes=0x1-2", "whole"],
-  ];
-  const named = ranges.map(([range, part]) => [range.slice(0, 24), range, part] as const);
-  test.each(named)("Range: %s", async (_, range, part) => {
-    const { get, file, bytes } = all;
-    const answer = await get(file.url, { range: range.replace(size, String(bytes.length)) });
-    if (part === "none") {
-      expect(outcome(answer)).toBe("416 RANGE_NOT_SATISFIABLE");
-      expect(answer.headers["content-range"]).toBe(`bytes */${bytes.length}`);
-      return;
-    }
-    const [from, to] =
-      part === "whole"
-        ? [0, bytes.length]
-        : [part[0] < 0 ? bytes.length + part[0] : part[0], part[1] || bytes.length];
-    expect(answer.status).toBe(part === "whole" ? 200 : 206);
-    expect(answer.body.equals(bytes.subarray(from, to))).toBe(true);
-    expect(answer.headers["content-length"]).toBe(String(to - from));
-    const stated = part === "whole" ? undefined : `bytes ${from}-${to - 1}/${bytes.length}`;
-    expect(answer.headers["content-range"]).toBe(stated);
-  });
-
-  test("comes whole instead of a range when If-Range names another one", async () => {
-    const { get, file, tag, bytes } = all;
-    const of = async (value: string) =>
-      (await get(file.url, { range: "bytes=0-9", "if-range": value })).body.length;
-    expect(await of(tag)).toBe(10);
-    for (const other of [`W/${tag}`, '"other"', "Sun, 01 Mar 2026 00:00:00 GMT", file.sha256])
-      expect(await of(other)).toBe(bytes.length);
+    expect(outcome(await get(url))).toBe("404 SNAPSHOT_NOT_FOUND");
   });
 });
 
@@ -268,8 +162,8 @@ describe("a download", () => {
   });
 
   test("that costs more than is left is refused beforehand, and ranges are not", async () => {
-    const all = await served(await exported(), { quota: 8 });
-    const { get, left, file, bytes } = all;
+    await using few = await served(await exported(), 8);
+    const { get, left, file, bytes } = few;
     expect(bytes.length).toBeGreaterThan(8 * unit);
     const before = await left();
     const refusal = await get(file.url);
@@ -296,12 +190,12 @@ describe("a download", () => {
 
   test("contains no byte of a chunk that is not the record's, and then breaks off", async () => {
     const storage = await exported();
-    const all = await served(storage);
-    const { file, bytes, proxy, get } = all;
+    await using own = await served(storage);
+    const { file, bytes, proxy, get } = own;
     const changed = Buffer.from(bytes);
     changed[4 * unit + 17]! ^= 1;
     await storage.put(layout.exportFile(file.sha256), changed);
-    const download = await begin(all, 1);
+    const download = await begin(own, 1);
     expect((await download.rest()).equals(bytes.subarray(0, 4 * unit))).toBe(true);
     await proxy.logs("chunk 4 does not match");
     expect(outcome(await get(file.url, { range: `bytes=${4 * unit}-` }))).toBe("503 SNAPSHOT_UNAVAILABLE");
@@ -338,23 +232,17 @@ test("hyparquet reads one column with a key, and fetches little more than that",
 test("a store on S3 is asked for the chunks of a range alone", async () => {
   const storage = await exported();
   const s3 = await startSmallS3(storage);
-  const proxy = await proxyOn({ location: "s3://bucket" }, { environment: s3.environment });
-  const key = await proxy.issue();
-  const headers = bearer(key);
-  const { exports } = ExportList.parse((await proxy.get(list, { headers })).json());
-  const file = exports[0]!.files[0]!;
-  const bytes = (await storage.get(layout.exportFile(file.sha256)))!;
+  const on = { empty: true, snapshotStore: "s3://bucket", environment: s3.environment };
+  const { proxy, get, file, bytes } = await served(storage, 100_000, startTestProxy(on));
   let asked = 0;
   s3.fault = (_method, name) => {
     if (name === layout.exportFile(file.sha256)) asked += 1;
     return undefined;
   };
-  const range = `bytes=${unit + 5}-${3 * unit}`;
-  const answer = await proxy.get(file.url, { headers: { ...headers, range } });
+  const answer = await get(file.url, { range: `bytes=${unit + 5}-${3 * unit}` });
   expect([answer.status, answer.body.equals(bytes.subarray(unit + 5, 3 * unit + 1))]).toEqual([206, true]);
   expect(asked).toBe(3);
-  expect(sha256((await proxy.get(file.url, { headers })).body)).toBe(file.sha256);
+  expect(sha256((await get(file.url)).body)).toBe(file.sha256);
   await proxy.stop();
-  proxies.splice(proxies.indexOf(proxy), 1);
   await s3.stop();
 });

@@ -1,5 +1,5 @@
 import { randomBytes } from "node:crypto";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { beforeAll, describe, expect, test } from "vitest";
 import { Client } from "../../../proxy/site/client/client.ts";
 import { MarketAbsence, MarketIndex } from "../../../schemas/envelopes.ts";
 import type { HistoricalMarket } from "../../../schemas/records.ts";
@@ -10,8 +10,9 @@ import { segmentEnds } from "../../helpers/archive/odd-markets.ts";
 import { chunksOf, leaf, node, sealed, sectionRoot, sha } from "../../helpers/archive/plain-tree.ts";
 import { takenUp } from "../../helpers/http/live-feed.ts";
 import { wantsRows } from "../../helpers/http/ndjson.ts";
-import { startTestProxy, type TestProxy } from "../../helpers/http/proxy.ts";
-import { bearer, type Call, outcome, problemOf } from "../../helpers/http/proxy-client.ts";
+import { type Ask, startTestProxy, type TestProxy } from "../../helpers/http/proxy.ts";
+import { type Call, outcome, problemOf } from "../../helpers/http/proxy-client.ts";
+import { serveTestProxy } from "../../helpers/http/proxy-served.ts";
 import { market, publishRecords } from "../../helpers/publish/records.ts";
 import { testKey } from "../../helpers/store/signing.ts";
 
@@ -44,11 +45,11 @@ const records = Array.from({ length: perSegment * segments }, (_, index): Histor
 
 const hex = (bytes: Uint8Array) => Buffer.from(bytes).toString("hex");
 
-let proxy: TestProxy;
+const proxy = serveTestProxy({ empty: true, pollSeconds: 1 });
 let key: string;
+let ask: Ask;
 let ids: string[];
 beforeAll(async () => {
-  proxy = await startTestProxy({ empty: true, pollSeconds: 1 });
   const { storage } = proxy;
   const publish = async (rows: readonly HistoricalMarket[], day: string) => {
     const now = () => new Date(`2026-02-${day}T00:00:00.000Z`);
@@ -61,20 +62,17 @@ beforeAll(async () => {
     await publish(records, "03"),
   ];
   key = await proxy.issue();
+  ask = proxy.as(key);
   await takenUp(proxy, ids[2]!);
 });
-afterAll(() => proxy?.stop());
 
-const ask = (address: string, headers: Record<string, string> = {}, how: Call = {}, by = proxy) =>
-  by.get(address, { ...how, headers: { ...bearer(key), ...headers } });
 const indexOf = async (query = "") => MarketIndex.parse((await ask(`${path}${query}`)).json());
 const partOf = async (hash: string): Promise<Buffer> => {
   const { status, body } = await ask(`${path}/${hash}`);
   expect([hash, status]).toEqual([hash, 200]);
   return body;
 };
-
-const left = async (): Promise<number> => (await ask("/api/v1/usage")).json().remaining;
+const left = () => proxy.left(key);
 
 interface Header {
   markets: number;
@@ -186,41 +184,20 @@ describe("a part", () => {
       expect([asked, headers, before - (await left())]).toEqual([asked, headers, units]);
     }
     const poor = await proxy.issue({ owner: "poor", quota: long });
-    expect((await proxy.get(address, { headers: bearer(poor) })).status).toBe(200);
-    const refused = await proxy.get(address, { headers: bearer(poor) });
-    expect(outcome(refused)).toBe("429 QUOTA_EXCEEDED");
+    expect((await proxy.as(poor)(address)).status).toBe(200);
+    expect(outcome(await proxy.as(poor)(address))).toBe("429 QUOTA_EXCEEDED");
   });
 
-  test("has its hash as tag, is kept for good, comes as it is, and in ranges where it is alone", async () => {
+  // Its own tag and ranges are in test/proxy/corpus.txt.
+  test("is one of several in their order, of which the tag tells", async () => {
     const { segments } = await indexOf();
-    const { hash, bytes } = segments[1]!.header;
-    const several = `${path}/sections?of=${hash},${segments[0]!.ids.hash}`;
-    const whole = await ask(`${path}/${hash}`, { "accept-encoding": "gzip" });
-    const common = {
-      "content-type": "application/octet-stream",
-      "cache-control": "private, max-age=31536000, immutable",
-      "x-snapshot-id": ids[2],
-    };
-    expect(whole.headers).toMatchObject({
-      ...common,
-      etag: `"${hash}"`,
-      "content-length": String(bytes),
-      "accept-ranges": "bytes",
-    });
-    expect(whole.headers).not.toHaveProperty("content-encoding");
-    const part = await ask(`${path}/${hash}`, { range: "bytes=7-19" });
-    expect(part.headers["content-range"]).toBe(`bytes 7-19/${bytes}`);
-    expect(part.body.equals(whole.body.subarray(7, 20))).toBe(true);
-    const joined = await ask(several, { range: "bytes=7-19", "accept-encoding": "gzip" });
-    expect([joined.status, joined.body.length]).toEqual([200, bytes + segments[0]!.ids.bytes]);
-    expect(joined.headers).toMatchObject(common);
-    expect(joined.headers).not.toHaveProperty("accept-ranges");
-    const { etag = "" } = joined.headers;
-    const other = await ask(`${path}/sections?of=${segments[0]!.ids.hash},${hash}`, {
-      "if-none-match": etag,
-    });
-    expect(other.status).toBe(200);
-    expect((await ask(several, { "if-none-match": etag })).status).toBe(304);
+    const [one, two] = [segments[1]!.header.hash, segments[0]!.ids.hash];
+    const { etag = "" } = (await ask(`${path}/sections?of=${one},${two}`)).headers;
+    for (const [of, status] of [
+      [`${one},${two}`, 304],
+      [`${two},${one}`, 200],
+    ] as const)
+      expect((await ask(`${path}/sections?of=${of}`, { "if-none-match": etag })).status).toBe(status);
   });
 
   test("of an older snapshot is there for as long as that is kept, also for a process that has just begun", async () => {
@@ -232,22 +209,18 @@ describe("a part", () => {
       }),
     );
     const hashes = [oldest![0]!.header.hash, oldest![0]!.ids.hash, middle![0]!.header.hash];
-    const other = await proxy.another({});
-    try {
-      const outcomes = async (by: TestProxy, alive: readonly string[]) => {
-        const found = await Promise.all(hashes.map((hash) => ask(`${path}/${hash}`, {}, {}, by)));
-        expect(found.map(outcome)).toEqual(alive);
-      };
-      for (const by of [other, proxy]) await outcomes(by, ["200", "200", "200"]);
-      const { manifest } = (await readCommit(proxy.storage, 1))!;
-      await proxy.storage.delete(layout.manifest(manifest.hash));
-      for (const by of [other, proxy]) {
-        // The listing of what can be read has become old.
-        by.clock.now += 60_000;
-        await outcomes(by, ["404 SECTION_NOT_FOUND", "404 SECTION_NOT_FOUND", "200"]);
-      }
-    } finally {
-      await other.stop();
+    await using other = await proxy.another({});
+    const outcomes = async (by: TestProxy, alive: readonly string[]) => {
+      const found = await Promise.all(hashes.map((hash) => by.as(key)(`${path}/${hash}`)));
+      expect(found.map(outcome)).toEqual(alive);
+    };
+    for (const by of [other, proxy]) await outcomes(by, ["200", "200", "200"]);
+    const { manifest } = (await readCommit(proxy.storage, 1))!;
+    await proxy.storage.delete(layout.manifest(manifest.hash));
+    for (const by of [other, proxy]) {
+      // The listing of what can be read has become old.
+      by.clock.now += 60_000;
+      await outcomes(by, ["404 SECTION_NOT_FOUND", "404 SECTION_NOT_FOUND", "200"]);
     }
   });
 });
@@ -259,40 +232,29 @@ test("what must be hashed first is paid for by its work, and what nobody has cos
     const last = index % each === each - 1;
     return { ...market(index), id: last ? closing[Math.floor(index / each)]! : market(index).id };
   });
-  const other = await startTestProxy({ empty: true });
-  try {
-    await takenUp(other, (await publishRecords(other.storage, rows)).snapshotId);
-    const costs = async (by: string, address: string) => {
-      const remaining = async () =>
-        (await other.get("/api/v1/usage", { headers: bearer(by) })).json().remaining;
-      const before = await remaining();
-      const answer = await other.get(`${path}${address}`, { headers: bearer(by) });
-      return [outcome(answer), before - (await remaining())];
-    };
-    const [poor, rich] = [await other.issue({ owner: "poor", quota: 2 }), await other.issue()];
-    const absent = `/absence?id=${idOf(1, "a000")}`;
-    const none = `/${"0".repeat(64)}`;
-    const { segments: all } = MarketIndex.parse((await other.get(path, { headers: bearer(rich) })).json());
-    expect(all.length).toBeGreaterThanOrEqual(27);
-    expect(await costs(rich, absent)).toEqual(["200", 1 + Math.floor((15 * all.length) / 400)]);
-    expect(await costs(rich, absent)).toEqual(["200", 1]);
-    expect(await costs(poor, none)).toEqual(["429 QUOTA_EXCEEDED", 2]);
-    expect((await costs(rich, none))[0]).toBe("404 SECTION_NOT_FOUND");
-    expect(await costs(rich, none)).toEqual(["404 SECTION_NOT_FOUND", 1]);
-  } finally {
-    await other.stop();
-  }
+  await using other = await startTestProxy({ empty: true });
+  await takenUp(other, (await publishRecords(other.storage, rows)).snapshotId);
+  const costs = async (by: string, address: string) => {
+    const before = await other.left(by);
+    const answer = await other.as(by)(`${path}${address}`);
+    return [outcome(answer), before - (await other.left(by))];
+  };
+  const [poor, rich] = [await other.issue({ owner: "poor", quota: 2 }), await other.issue()];
+  const absent = `/absence?id=${idOf(1, "a000")}`;
+  const none = `/${"0".repeat(64)}`;
+  const { segments: all } = MarketIndex.parse((await other.as(rich)(path)).json());
+  expect(all.length).toBeGreaterThanOrEqual(27);
+  expect(await costs(rich, absent)).toEqual(["200", 1 + Math.floor((15 * all.length) / 400)]);
+  expect(await costs(rich, absent)).toEqual(["200", 1]);
+  expect(await costs(poor, none)).toEqual(["429 QUOTA_EXCEEDED", 2]);
+  expect((await costs(rich, none))[0]).toBe("404 SECTION_NOT_FOUND");
+  expect(await costs(rich, none)).toEqual(["404 SECTION_NOT_FOUND", 1]);
 });
 
 test("an index that nobody signed has its entry alone", async () => {
-  const unsigned = await startTestProxy();
-  try {
-    const headers = bearer(await unsigned.issue());
-    const answer = await unsigned.get(path, { headers });
-    expect(MarketIndex.parse(answer.json())).toMatchObject({ checkpoint: null, inclusion: null });
-  } finally {
-    await unsigned.stop();
-  }
+  await using unsigned = await startTestProxy();
+  const answer = await unsigned.as(await unsigned.issue())(path);
+  expect(MarketIndex.parse(answer.json())).toMatchObject({ checkpoint: null, inclusion: null });
 });
 
 const hashOfId = (id: string) => sha(Buffer.from(id)).readUInt32BE();
