@@ -4,13 +4,13 @@ import { layout } from "../../snapshots/store/layout.ts";
 import { readCommit } from "../../snapshots/store/log/commits.ts";
 import { readManifest } from "../../snapshots/store/manifest.ts";
 import { startTestProxy } from "../helpers/http/proxy.ts";
-import { bearer, outcome, problemOf } from "../helpers/http/proxy-client.ts";
+import { outcome, problemOf } from "../helpers/http/proxy-client.ts";
 import { startSmallS3 } from "../helpers/store/small-s3.ts";
 
 const list = "/api/v1/scores";
 
 test("a damaged score is 502 however often it is asked for, and takes no other score with it", async () => {
-  const proxy = await startTestProxy();
+  await using proxy = await startTestProxy();
   const { storage } = proxy;
   const { scores } = await readManifest(storage, (await readCommit(storage, 1))!);
   const [gone, rotten, sound] = Object.keys(scores.records) as [string, string, string];
@@ -21,22 +21,20 @@ test("a damaged score is 502 however often it is asked for, and takes no other s
   for (let time = 0; time < 6; time += 1)
     for (const slug of [gone, rotten]) expect(await ask(slug)).toBe("502 UPSTREAM_ERROR");
   expect(await ask(sound)).toBe("200");
-  await proxy.stop();
 });
 
 test("INTERNAL tells nothing and returns the unit", async () => {
-  const proxy = await startTestProxy();
+  await using proxy = await startTestProxy();
   const key = await proxy.issue();
   const find = vi.spyOn(CommitLog.prototype, "find").mockImplementation(() => {
     throw new Error("SECRET of the inside");
   });
-  const answer = await proxy.get(`${list}?asOf=${"0".repeat(64)}`, { headers: bearer(key) });
+  const answer = await proxy.as(key)(`${list}?asOf=${"0".repeat(64)}`);
   find.mockRestore();
   expect(outcome(answer)).toBe("500 INTERNAL");
   expect(problemOf(answer).detail).toMatch(/^Something went wrong on our side/);
   expect(answer.text).not.toMatch(/SECRET|\.ts|Error:/);
   expect([answer.headers["x-ratelimit-remaining"], await proxy.left(key)]).toEqual(["100000", 100_000]);
-  await proxy.stop();
 });
 
 test("keys not read yet are 503, not unknown", async () => {
@@ -46,7 +44,7 @@ test("keys not read yet are 503, not unknown", async () => {
   s3.fault = (_method, name) =>
     name.startsWith(layout.key.prefix) ? { status: 403, code: "AccessDenied" } : undefined;
   const proxy = await first.another({ snapshotStore: "s3://bucket", environment: s3.environment });
-  expect(outcome(await proxy.get(list, { headers: bearer(key) }))).toBe("503 SNAPSHOT_UNAVAILABLE");
+  expect(outcome(await proxy.as(key)(list))).toBe("503 SNAPSHOT_UNAVAILABLE");
   expect(outcome(await proxy.get("/readyz"))).toBe("503 SNAPSHOT_UNAVAILABLE");
   expect(outcome(await proxy.get(list))).toBe("200");
   await proxy.stop();

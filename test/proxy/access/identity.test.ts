@@ -1,11 +1,9 @@
 import { Agent } from "node:http";
 import { join } from "node:path";
-import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { clientAccount, parseTrust, presentedKey } from "../../../proxy/access/identity.ts";
+import { clientAccount, parseTrust } from "../../../proxy/access/identity.ts";
 import { sqliteQuota } from "../../../proxy/quota/counters.ts";
 import { createQuota } from "../../../proxy/quota/quota.ts";
-import { isFault } from "../../../schemas/errors.ts";
 import { readKeys, revokeKey } from "../../../snapshots/keys/keys.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import type { TestProxy } from "../../helpers/http/proxy.ts";
@@ -144,33 +142,5 @@ describe("credentials", () => {
     proxy.clock.now += 3_600_000;
     expect(await status(later)).toBe(401);
     expect(problemOf(await proxy.as(now)("/api/v1/scores")).detail).toMatch(/revoked/);
-  });
-});
-
-describe("presentedKey(rawHeaders)", () => {
-  const value = fc.oneof(
-    fc.constantFrom("", "Bearer", "Bearer ", "bearer K", "BEARER K", "Basic K", "K", "L", "Bearer L"),
-    fc.string(),
-  );
-  const header = fc.tuple(
-    fc.constantFrom("Authorization", "authorization", "X-API-Key", "x-api-key", "Cookie"),
-    value,
-  );
-
-  test("gives one key that was sent, nothing when no key header was, and else a refusal", () => {
-    fc.assert(
-      fc.property(fc.array(header, { maxLength: 4 }), (headers) => {
-        const sent = headers.filter(([name]) => name !== "Cookie").map(([, sentValue]) => sentValue);
-        try {
-          const key = presentedKey(headers.flat(), false);
-          if (key === undefined) expect(sent).toEqual([]);
-          else for (const one of sent) expect([one, one.replace(/^bearer +/i, "")]).toContain(key);
-        } catch (error) {
-          expect(isFault(error, "INVALID_API_KEY", "CONFLICTING_CREDENTIALS")).toBe(true);
-          expect(sent).not.toEqual([]);
-        }
-      }),
-      { numRuns: 5000 },
-    );
   });
 });

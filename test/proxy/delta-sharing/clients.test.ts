@@ -1,10 +1,11 @@
 import { mkdtemp } from "node:fs/promises";
 import { join } from "node:path";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { beforeAll, describe, expect, test } from "vitest";
 import type { HistoricalMarket } from "../../../schemas/records.ts";
 import { rollback } from "../../../snapshots/maintain/rollback.ts";
 import { exportNewest } from "../../helpers/archive/exports.ts";
-import { startTestProxy, type TestProxy } from "../../helpers/http/proxy.ts";
+import { startTestProxy } from "../../helpers/http/proxy.ts";
+import { serveTestProxy } from "../../helpers/http/proxy-served.ts";
 import { market, marketsOf, publishRecords } from "../../helpers/publish/records.ts";
 import { findClients, python } from "../../helpers/servers/clients.ts";
 import { testFolder } from "../../helpers/store/test-folder.ts";
@@ -32,10 +33,9 @@ def same(one, other):
 `;
 
 describe.skipIf(!program)("the Python client", () => {
-  let proxy: TestProxy;
+  const proxy = serveTestProxy({ empty: true });
   let key: string;
   beforeAll(async () => {
-    proxy = await startTestProxy({ empty: true });
     const files = await mkdtemp(join(folder, "exports-"));
     await publishRecords(proxy.storage, markets.slice(0, 200), 600);
     await exportNewest(proxy.storage, files, { maxTextBytes: 60_000 });
@@ -44,8 +44,6 @@ describe.skipIf(!program)("the Python client", () => {
     proxy.clock.now += 60_000;
     key = await proxy.issue({ quota: 1_000_000 });
   });
-  afterAll(async () => proxy?.stop());
-
   interface Found {
     rows: number[];
     tables: string[];
@@ -114,7 +112,7 @@ answer = {
 
 describe.skipIf(!program)("changes, as the Python client reads them,", () => {
   test("lead from each version to the next, across a rollback too", async () => {
-    const proxy = await startTestProxy({ empty: true });
+    await using proxy = await startTestProxy({ empty: true });
     const { storage } = proxy;
     const files = await mkdtemp(join(folder, "changes-"));
     const publish = async (number: number, rows: readonly HistoricalMarket[], exported = true) => {
@@ -167,7 +165,6 @@ except Exception as error:
 answer = {"counts": counts, "missing": missing, "times": sorted(int(time) for time in set(later._commit_timestamp))}
 `,
     );
-    await proxy.stop();
     expect(answer.counts[0]).toEqual({
       "(1, 'insert')": 60,
       "(2, 'delete')": 2,

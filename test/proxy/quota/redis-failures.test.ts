@@ -3,7 +3,7 @@ import { type AddressInfo, createServer } from "node:net";
 import { describe, expect, test } from "vitest";
 import type { FailurePolicy } from "../../../proxy/quota/quota.ts";
 import { startTestProxy, type TestProxy } from "../../helpers/http/proxy.ts";
-import { type Answer, bearer, outcome, remaining, until } from "../../helpers/http/proxy-client.ts";
+import { type Answer, outcome, remaining, until } from "../../helpers/http/proxy-client.ts";
 import { findRedis, startRelay, testRedis } from "../../helpers/servers/redis.ts";
 
 const [list, usagePath] = ["/api/v1/scores", "/api/v1/usage"];
@@ -46,7 +46,7 @@ async function startCounting(password?: string) {
 }
 type Counting = Awaited<ReturnType<typeof startCounting>>;
 
-const ask = (proxy: TestProxy, key: string) => proxy.get(list, { headers: bearer(key) });
+const ask = (proxy: TestProxy, key: string) => proxy.as(key)(list);
 const atOnce = (proxy: TestProxy, key: string, count: number) =>
   Promise.all(Array.from({ length: count }, () => ask(proxy, key)));
 
@@ -95,7 +95,7 @@ describe.skipIf(!program).concurrent("QUOTA_ON_FAILURE with Redis", () => {
     const { relay, serve } = counting;
     const proxy = await serve(policy);
     const key = await proxy.issue({ quota: limit });
-    const usage = () => proxy.get(usagePath, { headers: bearer(key) });
+    const usage = () => proxy.as(key)(usagePath);
     const ready = () => proxy.get("/readyz");
     expect([told(await ask(proxy, key)), told(await ask(proxy, key))]).toEqual(["200 4", "200 3"]);
     expect((await ready()).json().quotaStore).toBe("ok");
@@ -233,7 +233,7 @@ describe.skipIf(!program).concurrent("QUOTA_ON_FAILURE with Redis", () => {
       await redis.run(...begin);
       expect(outcome(await proxy.get(list))).toBe("503 QUOTA_UNAVAILABLE");
       for (let times = 0; times < 5; times += 1) {
-        await proxy.get(usagePath, { headers: bearer(key) });
+        await proxy.as(key)(usagePath);
         expect(outcome(await proxy.get("/readyz"))).toBe("503 QUOTA_UNAVAILABLE");
       }
       expect(proxy.logged.filter((line) => line.includes("answers again"))).toEqual([]);

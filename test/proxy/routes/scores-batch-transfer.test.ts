@@ -109,10 +109,6 @@ describe("a body that comes in parts", () => {
     expect(headerOf(answer!, "content-type")).toBe("application/problem+json");
   });
 
-  test("that breaks off in a chunk that is none is answered at once, not when its time is over", async () => {
-    expect(told(await send(`${head(chunked)}zz\r\n{}\r\n0\r\n\r\n`).closed)).toEqual(["400 BAD_REQUEST"]);
-  });
-
   test("of 2 MB is answered 413 also for a client that reads nothing before it has written all", async () => {
     const { socket, closed } = send(head(sized(2_000_000)));
     socket.pause();
@@ -150,65 +146,43 @@ describe("a body that is asked for", () => {
     expect(told(await sent.closed)).toEqual(["100", "200 1"]);
   });
 
-  test.each([
-    ["a wrong key", "X-Api-Key: wrong", "401 INVALID_API_KEY"],
-    ["two keys", "X-Api-Key: a\r\nAuthorization: Bearer b", "400 CONFLICTING_CREDENTIALS"],
-  ])("is not asked for with %s", async (_what, field, expected) => {
-    expect(told(await send(head(sized(), expecting, field)).closed)).toEqual([expected]);
-  });
-
   test("is not asked for once the quota is spent", async () => {
     const key = await proxy.issue({ quota: 1 });
     const bytes = head(sized(), expecting, `X-Api-Key: ${key}`);
     expect(told(await send(bytes + body).closed)).toEqual(["100", "200 1"]);
     expect(told(await send(bytes).closed)).toEqual(["429 QUOTA_EXCEEDED"]);
   });
-
-  test("is never asked for of an HTTP/1.0 client, which does not know of that", async () => {
-    const old = head(sized(), expecting).replace("HTTP/1.1", "HTTP/1.0");
-    expect(told(await send(old + body).closed)).toEqual(["200 1"]);
-  });
 });
 
-describe("several requests on one connection", () => {
-  test.each([
-    ["sized", head(sized()) + body],
-    ["in chunks", `${head(chunked)}${body.length.toString(16)}\r\n${body}\r\n0\r\n\r\n`],
-    ["refused", `${head(sized(2))}[]`],
-  ])("what follows a body %s is not executed", async (_how, first) => {
-    const received = await send(first + next + next).closed;
-    expect(answersIn(received)).toHaveLength(1);
-    expect(headerOf(answersIn(received)[0]!, "connection")).toBe("close");
-    expect(await left()).toBe(before - 1);
-  });
-
-  test("one that a body smuggles is part of the body", async () => {
-    expect(told(await send(head(sized(next.length)) + next).closed)).toEqual(["400 INVALID_BODY"]);
-    expect(await left()).toBe(before - 1);
-  });
-
-  test("a body behind other requests is read when its turn comes, also when it comes later", async () => {
-    const sent = send(next + next + head(sized()));
-    await until("the second answer", () => sent.received.split('"slug":"lido-dao"').length > 2);
-    sent.socket.write(body);
-    expect(told(await sent.closed)).toEqual(["200 lido-dao", "200 lido-dao", "200 1"]);
-  });
-
-  test("and when it came before", async () => {
-    expect(told(await send(next + head(sized()) + body).closed)).toEqual(["200 lido-dao", "200 1"]);
-  });
+// What is wrong before a body is asked for is in test/proxy/corpus.txt.
+const old = head(sized(), expecting).replace("HTTP/1.1", "HTTP/1.0");
+test.each<[what: string, bytes: string, units: number, ...told: string[]]>([
+  ["that is never asked for of HTTP/1.0, which does not know of that,", old + body, 1, "200 1"],
+  ["of a length, whatever follows,", head(sized()) + body + next + next, 1, "200 1"],
+  ["in chunks, whatever follows,", head(chunked) + lastChunk(body) + next, 1, "200 1"],
+  ["that is refused, whatever follows,", `${head(sized(2))}[]${next}`, 1, "400 INVALID_BODY"],
+  ["that smuggles a request", head(sized(next.length)) + next, 1, "400 INVALID_BODY"],
+  ["behind another request", next + head(sized()) + body, 2, "200 lido-dao", "200 1"],
+])("a body %s is answered, and counted", async (_what, bytes, units, ...expected) => {
+  const received = await send(bytes).closed;
+  expect(told(received)).toEqual(expected);
+  expect(headerOf(answersIn(received).at(-1)!, "connection")).toBe("close");
+  expect(await left()).toBe(before - units);
 });
 
-describe("while the origin is away", () => {
-  test("a batch goes on, since its records come from the store", async () => {
-    origin.behave = (socket) => socket.resetAndDestroy();
-    const slugs = ["aave", "aave", "../../secret", "lido-dao"];
-    const answer = await proxy.get(batch, {
-      method: "POST",
-      headers: { "content-type": "application/json" },
-      body: JSON.stringify({ slugs }),
-    });
-    expect([outcome(answer), answer.json().count]).toEqual(["200", 2]);
-    expect(origin.requests).toHaveLength(0);
+test("a body behind other requests is read when its turn comes, also when it comes later", async () => {
+  const sent = send(next + next + head(sized()));
+  await until("the second answer", () => sent.received.split('"slug":"lido-dao"').length > 2);
+  sent.socket.write(body);
+  expect(told(await sent.closed)).toEqual(["200 lido-dao", "200 lido-dao", "200 1"]);
+});
+
+test("a batch goes on while the origin is away, since its records come from the store", async () => {
+  origin.behave = (socket) => socket.resetAndDestroy();
+  const answer = await proxy.get(batch, {
+    method: "POST",
+    headers: { "content-type": "application/json" },
+    body: JSON.stringify({ slugs: ["aave", "aave", "../../secret", "lido-dao"] }),
   });
+  expect([outcome(answer), answer.json().count, origin.requests]).toEqual(["200", 2, []]);
 });
