@@ -54,30 +54,6 @@ describe("npm run proxy", () => {
     idle.destroy();
   });
 
-  test("connections that never end are cut off after SHUTDOWN_SECONDS, a tunnel and a handshake too", async () => {
-    const proxy = start({ SHUTDOWN_SECONDS: "1" });
-    const port = await proxy.listening();
-    const upgrade =
-      "Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==";
-    const heads = [
-      "GET /healthz HTTP/1.1\r\nHost: x\r\n",
-      "CONNECT x:1 HTTP/1.1\r\nHost: x:1\r\n\r\n",
-      `GET /api/v1/ws/scores HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\n${upgrade}\r\n\r\n`,
-    ];
-    const sockets = heads.map((head) => {
-      const socket = connect({ port, host: "127.0.0.1", allowHalfOpen: true });
-      socket.on("error", () => {}).write(head);
-      return socket;
-    });
-    await Promise.all([
-      once(sockets[0]!, "ready"),
-      ...sockets.slice(1).map((socket) => once(socket, "data")),
-    ]);
-    proxy.child.kill("SIGTERM");
-    expect(await proxy.ended).toBe(0);
-    for (const socket of sockets) socket.destroy();
-  });
-
   test("a taken port ends it with 1 and names PORT", async () => {
     const taken = createServer();
     const port = await listenLocally(taken);

@@ -41,51 +41,26 @@ test("a head that comes byte by byte, and never ends, is refused as one that com
   expect(outcome(answersOf(await closed)[0]!)).toBe("431 HEADERS_TOO_LARGE");
 });
 
-describe("17 requests at once on one connection, of which 16 wait", () => {
+test("17 requests at once on one connection, of which 16 wait, are answered in turn and counted one by one", async () => {
   const slugs = ["aave", "curve.fi", "lido-dao", "constructor"];
-  const requests = () =>
-    Array.from({ length: 17 }, (_, place) => {
-      if (place % 3 === 0) return lines(`/api/v1/scores/${slugs[place % 4]}`, [`x-api-key: ${key}`]);
-      if (place % 3 === 1) return lines(`${archive}?pageSize=${place}`, [`x-api-key: ${key}`]);
-      return lines(`/api/v1/scores?p${place}=1`, [`x-api-key: ${key}`]);
-    });
-  const all = () =>
-    requests()
-      .join("")
-      .replace(/\r\n\r\n$/, "\r\nConnection: close\r\n\r\n");
-
-  test("are answered one after another and counted one by one", async () => {
-    const before = remaining(await proxy.as(key)("/api/v1/scores"));
-    const answers = answersOf(await proxy.raw(all()));
-    expect(answers).toHaveLength(17);
-    for (const [place, answer] of answers.entries()) {
-      if (place % 3 === 0) expect(answer.json().slug).toBe(slugs[place % 4]);
-      if (place % 3 === 1) expect(answer.json().pageSize).toBe(place);
-      if (place % 3 === 2) expect(problemOf(answer).parameter).toBe(`p${place}`);
-    }
-    const counted = answers.map(remaining);
-    expect(counted.toSorted((a, b) => b - a)).toEqual(Array.from({ length: 17 }, (_, n) => before - 1 - n));
-    expect(remaining(await proxy.as(key)("/api/v1/scores"))).toBe(before - 18);
-  });
-
-  test("with 10 units left are 10 answers and 7 refusals", async () => {
-    const poor = await proxy.issue({ owner: "poor", quota: 10 });
-    const answers = answersOf(await proxy.raw(all().replaceAll(key, poor)));
-    expect(answers).toHaveLength(17);
-    expect(answers.filter(({ status }) => status !== 429)).toHaveLength(10);
-    expect(new Set(answers.filter(({ status }) => status === 429).map(outcome))).toEqual(
-      new Set(["429 QUOTA_EXCEEDED"]),
-    );
-  });
-
-  test("with garbage behind them: whole answers in order, or a closed connection", async () => {
-    const answers = (await proxy.raw(`${requests().join("")}garbage\r\n\r\n`)).split(/(?=HTTP\/1\.1 \d{3} )/);
-    for (const [place, answer] of answers.filter(Boolean).slice(0, -1).entries()) {
-      const [whole] = answersOf(answer);
-      if (place % 3 === 1) expect(whole!.json().pageSize).toBe(place);
-    }
-    expect(outcome(await proxy.get("/healthz"))).toBe("200");
-  });
+  const pathOf = (place: number) =>
+    [`/api/v1/scores/${slugs[place % 4]}`, `${archive}?pageSize=${place}`, `/api/v1/scores?p${place}=1`][
+      place % 3
+    ]!;
+  const requests = Array.from({ length: 17 }, (_, place) =>
+    lines(pathOf(place), [`x-api-key: ${key}`, ...(place === 16 ? ["Connection: close"] : [])]),
+  );
+  const before = await proxy.left(key);
+  const answers = answersOf(await proxy.raw(requests.join("")));
+  expect(answers).toHaveLength(17);
+  for (const [place, answer] of answers.entries()) {
+    if (place % 3 === 0) expect(answer.json().slug).toBe(slugs[place % 4]);
+    if (place % 3 === 1) expect(answer.json().pageSize).toBe(place);
+    if (place % 3 === 2) expect(problemOf(answer).parameter).toBe(`p${place}`);
+  }
+  const counted = answers.map(remaining);
+  expect(counted.toSorted((a, b) => b - a)).toEqual(Array.from({ length: 17 }, (_, n) => before - 1 - n));
+  expect(await proxy.left(key)).toBe(before - 17);
 });
 
 /** Texts of a length on which patterns with two ways to match take the square of it, or worse. */

@@ -55,11 +55,6 @@ describe("a key", () => {
     });
     for (const each of proxy.logged) expect([each, found(spellings, each)]).toEqual([each, []]);
   });
-
-  test("of either plan opens the feed", async () => {
-    const both = await Promise.all([key, aegis].map((each) => listenGreeted(proxy.port, each)));
-    await leave(proxy, ...both);
-  });
 });
 
 describe("a handshake", () => {

@@ -1,11 +1,9 @@
 import { once } from "node:events";
 import type { Socket } from "node:net";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { WebSocket } from "ws";
 import { layout } from "../../../snapshots/store/layout.ts";
-import { connections, listenGreeted, rawListener, startFeedProxy } from "../../helpers/http/live-feed.ts";
+import { listenGreeted, rawListener, startFeedProxy } from "../../helpers/http/live-feed.ts";
 import type { TestProxy } from "../../helpers/http/proxy.ts";
-import { until } from "../../helpers/http/proxy-client.ts";
 import { startProxyCommand } from "../../helpers/http/proxy-command.ts";
 import { bookOf, publishBook } from "../../helpers/publish/score-books.ts";
 import { startSmallS3 } from "../../helpers/store/small-s3.ts";
@@ -13,16 +11,14 @@ import { startSmallS3 } from "../../helpers/store/small-s3.ts";
 let proxy: TestProxy;
 let key: string;
 let first: string;
-let stopped: boolean;
 let sockets: Socket[];
 beforeEach(async () => {
   ({ proxy, key, first } = await startFeedProxy(bookOf({ aave: 500 })));
-  stopped = false;
   sockets = [];
 });
 afterEach(async () => {
   for (const socket of sockets) socket.destroy();
-  if (!stopped) await proxy.stop();
+  await proxy.stop();
 });
 
 /** Registers a socket to be destroyed after the test, however the test ends. */
@@ -32,23 +28,6 @@ function kept(socket: Socket): Socket {
 }
 
 describe("a proxy that stops", () => {
-  test("closes with 1001, waits for the answer a moment, and lets go", async () => {
-    const listeners = [await listenGreeted(proxy.port, key), await listenGreeted(proxy.port, key)];
-    const dumb = kept(rawListener(proxy.port, key));
-    await until("three feed connections", async () => (await connections(proxy)) === 3);
-    const gone = once(dumb.resume(), "close");
-    const another = await proxy.another();
-    const moved = await listenGreeted(another.port, key);
-    await another.stop();
-    expect(await moved.closed).toBe(1001);
-    for (const { socket } of listeners) expect(socket.readyState).toBe(WebSocket.OPEN);
-    stopped = true;
-    await proxy.stop();
-    await gone;
-    expect(await Promise.all(listeners.map(({ closed }) => closed))).toEqual([1001, 1001]);
-    expect(await connections(proxy)).toBe(0);
-  });
-
   test("ends as a process on SIGTERM, with clients that answer and clients that do not", async () => {
     const command = startProxyCommand(proxy.directory, { POLL_SECONDS: "1" });
     try {

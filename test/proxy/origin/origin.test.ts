@@ -16,7 +16,7 @@ import {
   startOriginOf,
 } from "../../helpers/http/faulty-origin.ts";
 import { startTestProxy, type TestProxy } from "../../helpers/http/proxy.ts";
-import { type Answer, bearer, call, outcome, problemOf, until } from "../../helpers/http/proxy-client.ts";
+import { type Answer, call, outcome, problemOf, until } from "../../helpers/http/proxy-client.ts";
 import { publishArchive } from "../../helpers/publish/records.ts";
 import { listenLocally } from "../../helpers/servers/programs.ts";
 
@@ -80,16 +80,6 @@ describe("a good origin", () => {
     expect((await proxy.get("/api/v1/scores/batch", { method: "OPTIONS" })).status).toBe(204);
     expect((await proxy.get(path, { headers: { "if-none-match": "*" } })).status).toBe(304);
     expect(origin.requests).toHaveLength(0);
-  });
-
-  test("may close a kept connection at the worst moment", async () => {
-    await proxy.get(path);
-    let resets = 0;
-    origin.behave = (socket, body, target) => {
-      if (resets++ === 0) socket.resetAndDestroy();
-      else good(socket, body, target);
-    };
-    expect(outcome(await proxy.get(`${list}/curve.fi`))).toBe("200");
   });
 
   test("serves the others when the client that asked first goes away", async () => {
@@ -258,19 +248,6 @@ describe("while the origin is away", () => {
     expect(outcome(await proxy.get(`${list}/unknown`))).toBe("404 PROTOCOL_NOT_FOUND");
   });
 
-  test("a tool of agents gets what it gives, and no other", async () => {
-    expect((await callTool("get_score", { slug: "aave" })).data.record.slug).toBe("aave");
-    expect(origin.requests).toHaveLength(1);
-  });
-
-  test("the archive, which does not come from it, goes on, as do answers 304", async () => {
-    const key = await proxy.issue();
-    origin.behave = (socket) => socket.resetAndDestroy();
-    const page = await proxy.get("/api/v1/markets/historical?pageSize=3", { headers: bearer(key) });
-    expect([page.status, page.json().count]).toEqual([200, 3]);
-    expect((await proxy.get(path, { headers: { "if-none-match": "*" } })).status).toBe(304);
-  });
-
   test("nothing is served from a snapshot that was rolled back", async () => {
     await publishAnother(701);
     expect((await proxy.get(path)).json().bri).toBe(701);
@@ -293,20 +270,6 @@ describe("while the origin is away", () => {
     origin.behave = good;
     await until("the proxy to use the origin again", async () => (await ask(0)) === "200");
     expect(await ask(1)).toBe("200");
-  });
-
-  test("200 requests for one object that is not in memory are one request to it", async () => {
-    const waiting: (() => void)[] = [];
-    origin.behave = (socket, body, target) => void waiting.push(() => good(socket, body, target));
-    const answers = Promise.all(Array.from({ length: 200 }, () => proxy.get(path)));
-    await until("the origin to get one request", () => waiting.length === 1);
-    await until(
-      "200 requests to be counted",
-      async () => (await proxy.get("/api/v1/usage")).json().remaining === 800,
-    );
-    for (const answer of waiting) answer();
-    expect(new Set((await answers).map(outcome))).toEqual(new Set(["200"]));
-    expect(origin.requests).toHaveLength(1);
   });
 });
 
