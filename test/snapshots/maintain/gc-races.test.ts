@@ -1,12 +1,11 @@
-import { beforeAll, describe, expect, test } from "vitest";
-import { isFault } from "../../../schemas/errors.ts";
+import { beforeAll, expect, test } from "vitest";
 import { type CollectOptions, collectGarbage } from "../../../snapshots/maintain/gc.ts";
 import { rollback } from "../../../snapshots/maintain/rollback.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { newestCommit } from "../../../snapshots/store/log/commits.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
 import { inArchiveOrder, publishRecords, recordsOf } from "../../helpers/publish/records.ts";
-import { seenBy, steppedStorage } from "../../helpers/store/faulty-store.ts";
+import { expectShown } from "../../helpers/store/rollback-store.ts";
 import { changedStorage } from "../../helpers/store/storages.ts";
 import { hour, start, storeWith } from "../../helpers/store/timed-store.ts";
 import { faultsOf } from "../../helpers/store/verified.ts";
@@ -28,73 +27,26 @@ beforeAll(async () => {
 const collectIn = (storage: Storage, options: Partial<CollectOptions> = {}) =>
   collectGarbage(storage, { keepHours: 48, keepCommits: 1, dryRun: false, now, ...options });
 
-/** What makes a snapshot current that no retained commit reaches. */
-const comebacks = [
-  { name: "a publish", bringBack: (storage: Storage) => publishRecords(storage, content(0), 700) },
-  { name: "a rollback", bringBack: (storage: Storage) => rollback(storage, "1", () => now) },
-];
-
-/** Ends in order, or with a refusal that says why. */
-async function outcomeOf(work: Promise<unknown>): Promise<"done" | "refused"> {
-  try {
-    await work;
-    return "done";
-  } catch (error) {
-    expect(isFault(error, "COLLECTED_MEANWHILE", "ROLLBACK_REFUSED")).toBe(true);
-    expect(String(error)).toMatch(/collect|incomplete/);
-    return "refused";
-  }
-}
-
-/** The store is whole, and shows what came back unless that was refused. */
-async function expectNothingMissing(storage: Storage, outcome: "done" | "refused"): Promise<void> {
-  expect(await faultsOf(storage)).toEqual([]);
-  const newest = await newestCommit(storage);
-  expect(newest?.entry.commit).toBe(outcome === "done" ? 4 : 3);
-  expect(await seenBy(storage)).toBe(newest?.entry.snapshotId);
-}
-
-describe.for(comebacks)("$name that brings back what a collection found unreachable", ({ bringBack }) => {
-  test("while that is held at one of its operations leaves the newest commit whole", async () => {
-    const outcomes = new Set<string>();
-    for (let n = 0, reached = true; reached; n += 3) {
-      const { storage } = three.copy();
-      let outcome: "done" | "refused" = "refused";
-      reached = false;
-      const held = steppedStorage(storage, {
-        before: async (operation) => {
-          if (operation !== n) return;
-          reached = true;
-          outcome = await outcomeOf(bringBack(storage));
-        },
-      });
-      await collectIn(held);
-      if (!reached) break;
-      await expectNothingMissing(storage, outcome);
-      outcomes.add(outcome);
-    }
-    expect(outcomes).toEqual(new Set(["done", "refused"]));
-  });
-});
-
+/** A collection deletes what it found unreachable, and somebody brings that back. The world holds it elsewhere too. */
 test("a publish and a rollback to what a collection deletes are refused, and the publish succeeds after it", async () => {
   const { storage } = three.copy();
-  let outcomes: Promise<string[]> | undefined;
-  const bringBack = async () => [
-    await outcomeOf(publishRecords(storage, content(0), 700)),
-    await outcomeOf(rollback(storage, "1", () => now)),
-  ];
+  let refused: Promise<unknown[]> | undefined;
+  const bringBack = () => [publishRecords(storage, content(0), 700), rollback(storage, "1", () => now)];
   const held = changedStorage(storage, {
     async delete(key) {
-      outcomes ??= bringBack();
-      await outcomes;
+      refused ??= Promise.all(bringBack().map((work) => work.catch((error) => error)));
+      await refused;
       await storage.delete(key);
     },
   });
   await collectIn(held);
-  expect(await outcomes).toEqual(["refused", "refused"]);
+  for (const error of (await refused)!)
+    expect(error).toMatchObject({
+      code: "COLLECTED_MEANWHILE",
+      message: expect.stringContaining("a collection is deleting"),
+    });
   await publishRecords(storage, content(0), 700);
-  await expectNothingMissing(storage, "done");
+  await expectShown(storage, 4);
 });
 
 test("a run whose commit another one followed, and whose snapshot was collected, shows the newest", async () => {
@@ -114,19 +66,7 @@ test("a run whose commit another one followed, and whose snapshot was collected,
   pass(1);
   await rollback(held, "2", () => now);
   expect(followed).toBe(true);
-  expect(await faultsOf(storage)).toEqual([]);
-  const newest = await newestCommit(storage);
-  expect(newest?.entry.commit).toBe(5);
-  expect(await seenBy(storage)).toBe(newest?.entry.snapshotId);
-});
-
-test("public names stay after a rollback to a snapshot that an older commit keeps too", async () => {
-  const { storage, pass, collect } = await storeWith(2);
-  await rollback(storage, "1", () => now);
-  pass(100);
-  await collect();
-  expect(await storage.get(layout.stableScoreList)).toBeDefined();
-  expect(await faultsOf(storage)).toEqual([]);
+  await expectShown(storage, 5);
 });
 
 // What names other objects must not stay without those that were put, and listed, before it.

@@ -8,14 +8,15 @@ import { announce } from "../../../snapshots/store/log/gc-records.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
 import { verify } from "../../../snapshots/verify/verify.ts";
 import { publishRecords, recordsOf, sourcesOf } from "../../helpers/publish/records.ts";
-import { Crash, seenBy, steppedStorage } from "../../helpers/store/faulty-store.ts";
+import { seenBy } from "../../helpers/store/faulty-store.ts";
 import { changedStorage, countingStorage, listed } from "../../helpers/store/storages.ts";
 import { content, hour, start, storeWith, timedStore } from "../../helpers/store/timed-store.ts";
 import { faultsOf } from "../../helpers/store/verified.ts";
 
 const keysOf = async (storage: Storage) => (await listed(storage)).map(({ key }) => key).sort();
 
-// Publishers, rollbacks, collections and walks in whatever order their operations come are played by the world.
+// Publishers, rollbacks, collections and walks in whatever order their operations come, and collections that are killed,
+// are played by the world.
 
 describe("what goes", () => {
   test("is what a dry run tells, and neither more nor less", async () => {
@@ -89,18 +90,6 @@ describe("what goes", () => {
     expect(await storage.get(key)).toBeDefined();
     pass(2);
     expect((await collect({ keepCommits: 1 })).deleted.keys).toEqual([key]);
-  });
-
-  test("is nothing of a superseded snapshot whose manifest a run has just written again", async () => {
-    const { storage, collect, pass, now } = await storeWith(2);
-    const { hash } = (await readCommit(storage, 1))!.manifest;
-    await storage.put(layout.manifest(hash), (await storage.get(layout.manifest(hash)))!);
-    const short = { keepHours: 0, keepCommits: 1, keepChangesDays: 0 };
-    await collect({ ...short, now: now() });
-    expect(await collect({ keepCommits: 2 })).toMatchObject({ keptCommits: 2, deleted: { keys: [] } });
-    pass(7);
-    const { deleted } = await collect(short);
-    expect(deleted.keys).toContain(layout.manifest(hash));
   });
 
   test("are files of an export that no record names, when the commit is gone that was the newest then", async () => {
@@ -220,30 +209,6 @@ test("the digests of rows stay for each manifest that names them, also beside th
   pass(100);
   await collect({ keepCommits: 2 });
   expect(await listed(storage, layout.rows.prefix)).toEqual(both);
-});
-
-test("a collection that was interrupted anywhere leaves all good and is continued by the next", async () => {
-  for (let n = 0, interrupted = true; interrupted; n += 7) {
-    const { storage, collect } = await storeWith(3);
-    const expected = await keysOf(storage);
-    const { deleted } = await collect({ keepCommits: 1, dryRun: true });
-    const stopped = steppedStorage(storage, {
-      before: (now) => {
-        if (now >= n) throw new Crash();
-      },
-    });
-    interrupted = await collectIn(stopped, new Date(start + 100 * hour)).then(
-      () => false,
-      (error: unknown) => error instanceof Crash,
-    );
-    expect(await faultsOf(storage)).toEqual([]);
-    await collect({ keepCommits: 1 });
-    const gone = new Set(deleted.keys);
-    // Of the one that was stopped a record stays for a day, which other tests look at.
-    const left = (await keysOf(storage)).filter((key) => !key.startsWith(layout.collecting.prefix));
-    expect(left).toEqual(expected.filter((key) => !gone.has(key)));
-    expect(await verify(storage, () => {})).toMatchObject({ collected: 2, unreferenced: 0, faults: [] });
-  }
 });
 
 function collectIn(storage: Storage, now: Date) {
