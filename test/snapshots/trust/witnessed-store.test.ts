@@ -6,7 +6,7 @@ import { updateLog } from "../../../snapshots/publish/public/log.ts";
 import { PublicTree } from "../../../snapshots/publish/public/site.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { newestCommit } from "../../../snapshots/store/log/commits.ts";
-import { type Storage, StorageError } from "../../../snapshots/store/storage.ts";
+import type { Storage } from "../../../snapshots/store/storage.ts";
 import type { Signing } from "../../../snapshots/trust/log/believe.ts";
 import { CheckpointFile } from "../../../snapshots/trust/log/checkpoints.ts";
 import { parsePolicy, verifierText } from "../../../snapshots/trust/notes/note-keys.ts";
@@ -99,31 +99,6 @@ describe.skipIf(!programs)("a store with three real witnesses", () => {
     ]);
   });
 
-  test("is not taken for one that was set back by a slow run whose commit another one has followed", async () => {
-    const { publish } = await publisher("prs.example/followed");
-    const storage = memoryStorage(new Map());
-    await publish(storage, 601);
-    const killed = changedStorage(storage, {
-      async putIfAbsent(key, body) {
-        if (key === layout.logCheckpointOf(3)) throw new StorageError("killed");
-        return storage.putIfAbsent(key, body);
-      },
-    });
-    let followed: Promise<void> | undefined;
-    const slow = changedStorage(storage, {
-      async get(key, options) {
-        // It is about to sign the tree that ends with its own commit.
-        if (key === layout.checked && (await newestCommit(storage))?.entry.commit === 2) {
-          followed ??= expect(publish(killed, 603)).rejects.toThrow("killed");
-          await followed;
-        }
-        return storage.get(key, options);
-      },
-    });
-    expect(await publish(slow, 602)).toMatchObject({ outcome: "published", commit: 2, witnessed: [] });
-    expect(cosigned((await publish(storage, 603)).witnessed)).toEqual(["w0", "w1", "w2"]);
-  });
-
   test("that was set back is known by its witnesses, whatever it has forgotten itself", async () => {
     const { witnesses, publish, key } = await publisher("prs.example/set-back");
     const objects: Objects = new Map();
@@ -205,26 +180,6 @@ describe.skipIf(!programs)("a store with three real witnesses", () => {
     for (const bri of [601, 602]) await publish(watched, bri);
     const { note } = judgeNote(policy, noteAt(objects, layout.logCheckpoint));
     expect([lacking, note.split("\n")[1]]).toEqual([[], "2"]);
-  });
-
-  test("takes cosignatures of several publishers together", async () => {
-    const { policy, publish, signing, witnesses } = await publisher("prs.example/together");
-    const objects: Objects = new Map();
-    const storage = memoryStorage(objects);
-    const only = (...names: string[]): Signing => ({
-      ...signing(),
-      witnesses: new Witnesses({
-        ...policy,
-        witnesses: policy.witnesses.filter(({ name }) => names.includes(name)),
-      }),
-    });
-    await publish(storage, 601, only("w0"));
-    await publish(storage, 601, only("w1"));
-    await publish(storage, 601, { key: signing().key });
-    await publish(storage, 601, only("w2"));
-    expect(cosignersIn(policy, noteAt(objects, layout.logCheckpoint))).toHaveLength(3);
-    expect(noteAt(objects, layout.logCheckpointOf(1))).toBe(noteAt(objects, layout.logCheckpoint));
-    expect(witnesses.map((witness) => witness.seen("prs.example/together").size)).toEqual([1, 1, 1]);
   });
 });
 

@@ -1,131 +1,54 @@
 import { once } from "node:events";
 import { createServer, type RequestListener } from "node:http";
 import type { AddressInfo } from "node:net";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { policyOf, type Witness } from "../../../snapshots/format/note.ts";
 import { leafHash, treeHead } from "../../../snapshots/format/tree.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { recall, type Signing } from "../../../snapshots/trust/log/believe.ts";
 import { cosignersOf } from "../../../snapshots/trust/log/checkpoints.ts";
-import {
-  parsePolicy,
-  parseVerifierKey,
-  type SigningKey,
-  verifierText,
-} from "../../../snapshots/trust/notes/note-keys.ts";
+import { parseVerifierKey, type SigningKey, verifierText } from "../../../snapshots/trust/notes/note-keys.ts";
 import { mergeNotes, signatureLine, signNote } from "../../../snapshots/trust/notes/signed-note.ts";
-import { judgeNote } from "../../../snapshots/trust/trust.ts";
 import { type Answer, type Submission, Witnesses } from "../../../snapshots/trust/witnesses.ts";
 import { consistencyPath } from "../../helpers/archive/consistency-path.ts";
-import { findWitness, startWitness, type TestWitness } from "../../helpers/servers/witness.ts";
-import { cosignersIn, policyOfTwo, testKey } from "../../helpers/store/signing.ts";
+import { findWitness, startWitness } from "../../helpers/servers/witness.ts";
+import { testKey } from "../../helpers/store/signing.ts";
 import { memoryStorage } from "../../helpers/store/storages.ts";
+
+// What real witnesses make of a log that grows, forks or is set back is in witnessed-store.test.ts.
 
 const askWitnesses = (asked: readonly Witness[], submission: Submission, deadlineMs?: number) =>
   new Witnesses(policyOf([]), deadlineMs).ask(asked, submission);
 
 const key = testKey();
-const mlDsa = testKey(key.name, "", "ml-dsa-44");
 
-const leavesOf = (face: string, size: number) =>
-  Array.from({ length: size }, (_, place) =>
-    leafHash(Buffer.from(place < 3 ? `${place}` : `${face} ${place}`)),
-  );
+const leavesOf = (size: number) =>
+  Array.from({ length: size }, (_, place) => leafHash(Buffer.from(`${place}`)));
 
-/** A log that shows one of its faces from its fourth entry on. */
-function submission(size: number, { face = "one", keys = [key] as SigningKey[] } = {}) {
-  const leaves = leavesOf(face, size);
+function submission(size: number): Submission {
+  const leaves = leavesOf(size);
   const text = `${key.name}\n${size}\n${treeHead(leaves).toString("base64")}\n`;
-  const note = keys
-    .slice(1)
-    .reduce((so, each) => `${so}${signatureLine(each, text)}\n`, signNote(text, keys[0]!));
-  return { note, size, consistency: async (from: number) => consistencyPath(leaves, from) };
+  return { note: signNote(text, key), size, consistency: async (from) => consistencyPath(leaves, from) };
 }
 
 const linesOf = (answers: readonly Answer[]) =>
   answers.map((answer) => ("line" in answer ? answer.witness.name : answer.fault));
 
-const signedBy = (note: string, answers: readonly Answer[]) =>
-  note + answers.map((answer) => ("line" in answer ? `${answer.line}\n` : "")).join("");
-
 const programs = findWitness();
-describe.skipIf(!programs)("three real witnesses, one of them with ML-DSA-44,", () => {
-  let running: TestWitness[];
-  let witnesses: Witness[];
-  const policyText = () => policyOfTwo(key, running);
-
-  beforeAll(async () => {
-    const log = { origin: key.name, vkeys: [verifierText(key), verifierText(mlDsa)] };
-    running = await Promise.all(
-      (["ed25519", "ed25519", "ml-dsa-44"] as const).map((kind, index) =>
-        startWitness(programs!, `witness.example/w${index}`, log, kind),
-      ),
-    );
-    witnesses = [...parsePolicy(Buffer.from(policyText()), "policy").witnesses];
-  });
-  afterAll(() => Promise.all(running.map((witness) => witness.stop())));
-
-  test("cosign a log as it grows, and one that was down is brought up to it by its own size", async () => {
-    const policy = parsePolicy(Buffer.from(policyText()), "policy");
-    expect(policy.witnesses.map((witness) => witness.key.kind)).toEqual([
-      "cosignature-ed25519",
-      "cosignature-ed25519",
-      "ml-dsa-44",
-    ]);
-    // The log's own ML-DSA-44 cosignature is as they read it: a wrong one of a key they know they would refuse.
-    const first = submission(2, { keys: [key, mlDsa] });
-    const answers = await askWitnesses(witnesses, first);
-    expect(linesOf(answers)).toEqual(["w0", "w1", "w2"]);
-    const note = signedBy(first.note, answers);
-    expect(judgeNote(policy, note)).toMatchObject({ lacking: undefined });
-    expect(cosignersIn(policy, note).map(([name, time]) => [name, time > 1e9])).toEqual([
-      ["w0", true],
-      ["w1", true],
-      ["w2", true],
-    ]);
-
-    await running[0]!.kill();
-    const second = submission(5);
-    const some = await askWitnesses(witnesses, second);
-    expect(linesOf(some)).toEqual([expect.stringMatching(/^it cannot be asked: .*ECONNREFUSED/), "w1", "w2"]);
-    expect(judgeNote(policy, signedBy(second.note, some)).lacking).toBeUndefined();
-    expect(judgeNote(policy, signedBy(second.note, some.slice(0, 2))).lacking).toBe(
-      "the quorum two is not reached: w1 cosigned; w0, w2 did not",
-    );
-    await running[0]!.start();
-    const third = submission(9);
-    expect(linesOf(await askWitnesses(witnesses, third))).toEqual(["w0", "w1", "w2"]);
-    expect(running.map((witness) => witness.seen(key.name).size)).toEqual([9, 9, 9]);
-
-    // A log with another face from its fourth entry on, and one that was set back.
-    const fork = await askWitnesses(witnesses, submission(12, { face: "two" }));
-    expect(fork.map((answer) => "otherTree" in answer)).toEqual([true, true, true]);
-    const same = await askWitnesses(witnesses, submission(9, { face: "two" }));
-    expect(same.map((answer) => "otherTree" in answer)).toEqual([true, true, true]);
-    const back = await askWitnesses(witnesses, submission(6));
-    expect(back.map((answer) => "size" in answer && answer.size)).toEqual([9, 9, 9]);
-    expect(running.map((witness) => witness.seen(key.name).size)).toEqual([9, 9, 9]);
-    // What both faces had in common is no other tree, and asking again for the newest is none either.
-    expect(linesOf(await askWitnesses(witnesses, submission(9)))).toEqual(["w0", "w1", "w2"]);
-  });
-
-  test("know a log by its ML-DSA-44 key alone", async () => {
-    const other = testKey("prs.example/other", "", "ml-dsa-44");
-    const witness = await startWitness(programs!, "witness.example/w3", {
-      origin: other.name,
-      vkeys: [verifierText(other)],
-    });
-    try {
-      const text = `${other.name}\n3\n${treeHead(leavesOf("one", 3)).toString("base64")}\n`;
-      const asked = { name: "w3", key: parseVerifierKey(witness.vkey), url: witness.url };
-      const signed = { note: signNote(text, other), size: 3, consistency: async () => [] };
-      expect(linesOf(await askWitnesses([asked], signed))).toEqual(["w3"]);
-      const wrong = { ...signed, note: signNote(text, testKey(other.name, "thief", "ml-dsa-44")) };
-      expect(linesOf(await askWitnesses([asked], wrong))).toEqual([expect.stringMatching(/^it answers 403/)]);
-    } finally {
-      await witness.stop();
-    }
-  });
+test.skipIf(!programs)("a real witness knows a log by its ML-DSA-44 key alone", async () => {
+  const other = testKey("prs.example/other", "", "ml-dsa-44");
+  const log = { origin: other.name, vkeys: [verifierText(other)] };
+  const witness = await startWitness(programs!, "witness.example/w3", log);
+  try {
+    const text = `${other.name}\n3\n${treeHead(leavesOf(3)).toString("base64")}\n`;
+    const asked = { name: "w3", key: parseVerifierKey(witness.vkey), url: witness.url };
+    const signed = { note: signNote(text, other), size: 3, consistency: async () => [] };
+    expect(linesOf(await askWitnesses([asked], signed))).toEqual(["w3"]);
+    const wrong = { ...signed, note: signNote(text, testKey(other.name, "thief", "ml-dsa-44")) };
+    expect(linesOf(await askWitnesses([asked], wrong))).toEqual([expect.stringMatching(/^it answers 403/)]);
+  } finally {
+    await witness.stop();
+  }
 });
 
 describe("a witness that", () => {
@@ -272,7 +195,7 @@ describe("a witness that", () => {
       const asked: string[] = [];
       const answer = await askOne(naming(size, asked));
       expect(answer).toMatchObject({ line: cosignature().trim(), time: expect.any(Number) });
-      const proof = consistencyPath(leavesOf("one", 4), size).map((hash) => `${hash.toString("base64")}\n`);
+      const proof = consistencyPath(leavesOf(4), size).map((hash) => `${hash.toString("base64")}\n`);
       expect(asked).toEqual([`old 0\n\n${first.note}`, `old ${size}\n${proof.join("")}\n${first.note}`]);
     },
   );
