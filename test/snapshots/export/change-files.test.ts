@@ -81,65 +81,69 @@ describe("exported changes", () => {
     expect(await exportedChanges(storage, [3, 4])).toEqual([3, 4]);
   });
 
-  test("are checked by verify to the last byte, and made whole by another run", async () => {
-    const { objects, storage } = await unexported();
+  test("are checked by verify to the last byte, as is the export, and made whole by another run", async () => {
+    const { objects, storage, snapshotId } = await unexported();
     await exported(storage);
     const [changes, other] = [await hashOf(storage, 3), await hashOf(storage, 2)];
-    const [file] = (await readExported(storage, layout.exportedChanges, changes))!.files;
     const whole = new Map(objects);
-    const record = layout.exportedChanges(changes);
-    const damages: [string, Buffer | undefined, RegExp][] = [
-      [layout.exportFile(file!.hash), undefined, /missing/],
-      [layout.exportFile(file!.hash), Buffer.alloc(file!.bytes), /chunk 0/],
-      [layout.exportChunks(file!.chunks.hash), undefined, /missing/],
-      [record, Buffer.from("{}"), /format version/],
-      [record, objects.get(layout.exportedChanges(other))!, /of another change/],
-    ];
-    for (const [key, bytes, reason] of damages) {
-      if (bytes) objects.set(key, bytes);
-      else objects.delete(key);
-      expect((await verify(storage, () => {})).faults).toMatchObject([
-        { key, reason: expect.stringMatching(reason) },
-      ]);
-      // What has the right length is not read by an export.
-      if (bytes?.length === file!.bytes) objects.set(key, whole.get(key)!);
-      await exported(storage);
-      expect((await verify(storage, () => {})).faults).toEqual([]);
+    const [own, ofChange] = [layout.exportRecord(snapshotId), layout.exportedChanges(changes)];
+    const { digest: _, ...sound } = JSON.parse(String(whole.get(own)));
+    const disagreeing = seal({ ...sound, archiveRoot: "0".repeat(64) });
+    for (const [record, foreign, reason] of [
+      [ofChange, whole.get(layout.exportedChanges(other))!, "of another change"],
+      [own, disagreeing, "it disagrees with its commit"],
+    ] as const) {
+      const [{ hash, bytes, chunks }] = JSON.parse(String(whole.get(record))).files;
+      const damages: [string, Buffer | undefined, string][] = [
+        [layout.exportFile(hash), undefined, "missing"],
+        [layout.exportFile(hash), Buffer.alloc(bytes), "chunk 0"],
+        [layout.exportFile(hash), whole.get(layout.exportFile(hash))!.subarray(1), "it ends before byte"],
+        [layout.exportChunks(chunks.hash), undefined, "missing"],
+        [record, Buffer.from("{}"), "format version"],
+        [record, foreign, reason],
+      ];
+      for (const [key, damaged, told] of damages) {
+        if (damaged) objects.set(key, damaged);
+        else objects.delete(key);
+        expect(await faultsOf(storage)).toMatchObject([{ key, reason: expect.stringContaining(told) }]);
+        // An export reads no file that has the right length, nor what its own record says of the commit.
+        if (damaged?.length === bytes || damaged === disagreeing) objects.set(key, whole.get(key)!);
+        await exported(storage);
+        expect(await faultsOf(storage)).toEqual([]);
+      }
     }
     const counting = countingStorage(storage);
     await exported(counting);
     expect(counting.written()).toEqual([]);
   });
 
-  test("need the signature of a key that is trusted, and are made again without it", async () => {
-    const key = testKey();
+  test("need the signature of a key that is trusted, as the export does, and are made again without it", async () => {
     const objects = new Map<string, Buffer>();
     const storage = memoryStorage(objects);
-    const signing = { key, trusted: [key] };
+    const signing = { key: testKey(), trusted: [testKey()] };
     for (const round of [0, 1])
       await publishRecords(storage, recordsOf(0, 20 + round), 700 + round, { signing });
     const run = () => exportNewest(storage, folder, { changes: true, signing });
-    const trust = new Trust([key]);
+    const trust = new Trust([testKey()]);
     const faults = async () => (await verify(storage, () => {}, { trust })).faults.map((fault) => fault.key);
-    await run();
+    const { snapshotId } = await run();
     expect(await faults()).toEqual([]);
-    const changes = await hashOf(storage, 2);
-    const name = layout.exportedChanges(changes);
-    const {
-      digest: _,
-      note: __,
-      ...record
-    } = (await readExported(storage, layout.exportedChanges, changes))!;
-    const signatures = [
-      undefined,
-      signRecord(testKey("other.example"), `changes ${changes}`),
-      signRecord(key, `changes ${"0".repeat(64)}`),
-    ];
-    for (const sign of signatures) {
-      objects.set(name, seal({ ...record, files: [] }, sign));
-      expect(await faults()).toEqual([name]);
-      await run();
-      expect(await faults()).toEqual([]);
+    for (const [record, what, name] of [
+      [layout.exportedChanges, "changes", await hashOf(storage, 2)],
+      [layout.exportRecord, "export", snapshotId],
+    ] as const) {
+      const key = record(name);
+      const { digest: _, note: __, ...sound } = JSON.parse(String(objects.get(key)));
+      for (const sign of [
+        undefined,
+        signRecord(testKey("other.example"), `${what} ${name}`),
+        signRecord(signing.key, `${what} ${"0".repeat(64)}`),
+      ]) {
+        objects.set(key, seal({ ...sound, files: [] }, sign));
+        expect(await faults()).toEqual([key]);
+        await run();
+        expect(await faults()).toEqual([]);
+      }
     }
   });
 

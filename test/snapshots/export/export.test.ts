@@ -16,7 +16,6 @@ import { Catalog } from "../../../snapshots/read/catalog/catalog.ts";
 import { Exports } from "../../../snapshots/read/catalog/exports.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { announce } from "../../../snapshots/store/log/gc-records.ts";
-import { seal } from "../../../snapshots/store/objects.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
 import { readAnyLog } from "../../../snapshots/trust/log/log-reader.ts";
 import { verify } from "../../../snapshots/verify/verify.ts";
@@ -274,35 +273,6 @@ describe("an export", () => {
     };
     await expect(exported(lossy)).rejects.toThrow("does not match its hash");
     expect(await readExported(storage, layout.exportRecord, snapshotId)).toBeUndefined();
-  });
-
-  test("is checked by verify to the last byte, and made whole by another run", async () => {
-    const { objects, storage } = small();
-    await exported(storage);
-    const record = (await readExported(storage, layout.exportRecord, snapshotId))!;
-    const [file, other] = [record.files[0]!, record.files[1]!];
-    const whole = new Map(objects);
-    const damages: [string, Buffer | undefined, RegExp][] = [
-      [layout.exportFile(file.hash), undefined, /missing/],
-      [layout.exportChunks(file.chunks.hash), undefined, /missing/],
-      [layout.exportFile(file.hash), objects.get(layout.exportFile(other.hash))!, /chunk 0|ends before/],
-      [layout.exportRecord(snapshotId), Buffer.from("{}"), /format version/],
-    ];
-    for (const [key, bytes, reason] of damages) {
-      if (bytes) objects.set(key, bytes);
-      else objects.delete(key);
-      const faults = await faultsOf(storage);
-      expect(faults.map((fault) => fault.key)).toContain(key);
-      expect(faults.find((fault) => fault.key === key)?.reason).toMatch(reason);
-      for (const [name, original] of whole) objects.set(name, original);
-    }
-    const { digest: _, ...rest } = record;
-    objects.set(layout.exportRecord(snapshotId), seal({ ...rest, archiveRoot: "0".repeat(64) }));
-    expect(await faultsOf(storage)).toMatchObject([{ reason: "it disagrees with its commit" }]);
-    objects.set(layout.exportRecord(snapshotId), Buffer.from("{}"));
-    objects.delete(layout.exportFile(file.hash));
-    expect(await exported(storage)).toMatchObject({ outcome: "exported" });
-    expect(await faultsOf(storage)).toEqual([]);
   });
 
   test("is kept by gc while it is one of the newest two", async () => {

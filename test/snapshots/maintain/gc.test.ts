@@ -92,20 +92,6 @@ describe("what goes", () => {
     expect((await collect({ keepCommits: 1 })).deleted.keys).toEqual([key]);
   });
 
-  test("are files of an export that no record names, when the commit is gone that was the newest then", async () => {
-    const { storage, collect, pass } = await storeWith(1);
-    const [file, chunks] = [layout.exportFile("a".repeat(64)), layout.exportChunks("b".repeat(64))];
-    for (const key of [file, chunks]) await storage.put(key, Buffer.from("text"));
-    pass(1);
-    await publishRecords(storage, content(1), 701);
-    pass(1);
-    const old = async (keepCommits: number) => (await collect({ keepHours: 0, keepCommits })).deleted.keys;
-    pass(4);
-    // A run may have been killed before it put its record; or the record was, and is not to be missed.
-    expect(await old(2)).toEqual([]);
-    expect(await old(1)).toEqual(expect.arrayContaining([chunks, file]));
-  });
-
   test("is a superseded manifest, however young, with the older pages that it names", async () => {
     const { storage, collect, pass } = timedStore();
     const slow = changedStorage(storage, {
