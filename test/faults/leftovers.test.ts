@@ -13,7 +13,6 @@ import { ownerMark } from "../../snapshots/store/local-files.ts";
 import { until } from "../helpers/http/proxy-client.ts";
 import { snapshotCommand } from "../helpers/publish/commands.ts";
 import { publishSources, writeSources } from "../helpers/publish/sample-sources.ts";
-import { nodeOptions } from "../helpers/servers/programs.ts";
 import { expectAllGood, publishNew, publishOld } from "../helpers/store/faulty-store.ts";
 import { mountSmallDisk } from "../helpers/store/small-disk.ts";
 import { memoryStorage } from "../helpers/store/storages.ts";
@@ -120,36 +119,6 @@ describe("the folder for temporary files", () => {
     expect(await folders()).toEqual([]);
   });
 
-  /** Runs a process that makes such a folder, and ends it by a signal. */
-  async function endedBy(signal: NodeJS.Signals): Promise<void> {
-    const module = JSON.stringify(join(import.meta.dirname, "../../scripts/temporary.ts"));
-    const script = `import(${module}).then(({ withTemporaryFolder }) => withTemporaryFolder(async (folder) => {
-      process.stdout.write(folder);
-      setInterval(() => {}, 1000);
-      await new Promise(() => {});
-    }));`;
-    const child = spawn(process.execPath, [...nodeOptions, "-e", script], {
-      stdio: ["ignore", "pipe", "inherit"],
-    });
-    const closed = new Promise((resolve) => child.once("close", resolve));
-    const made = await new Promise((resolve) => child.stdout.once("data", resolve));
-    await writeFile(join(String(made), "rows"), "x");
-    child.kill(signal);
-    await closed;
-  }
-
-  test.each(["SIGTERM", "SIGINT"] as const)("holds nothing of a run that %s ended", async (signal) => {
-    await endedBy(signal);
-    expect(await folders()).toEqual([]);
-  });
-
-  test("loses the folder of a run that was killed with the next run", async () => {
-    await endedBy("SIGKILL");
-    expect(await folders()).toHaveLength(1);
-    await withTemporaryFolder(nothing);
-    expect(await folders()).toEqual([]);
-  });
-
   test("loses folders of runs that were killed, and the store its files, with gc", async () => {
     const root = await mkdtemp(join(folder, "store-"));
     await publishOld(directoryStorage(root));
@@ -163,50 +132,39 @@ describe("the folder for temporary files", () => {
     expect(await folders()).toEqual([]);
   });
 
-  test("keeps folders that somebody may be using, or that are none of ours", async () => {
-    const names = [
+  test("loses with the next run what was left there, and keeps what somebody may be using, or is none of ours", async () => {
+    const kept = [
       ["prs-publish-abcXYZ", 23],
       ["prs-publish-ffffffff-1-abcXYZ", 23],
       [`prs-publish-${ownerMark()}abcXYZ`, 0],
       [`prs-publish-${ownerMark(process.ppid)}abcXYZ`, 50],
       ["prs-publish-notes", 100],
     ] as const;
-    for (const [name, hours] of names) {
+    for (const [name, hours] of [...kept, [`prs-publish-${ownerMark(ended)}abcXYZ`, 0] as const]) {
       await mkdir(join(temporary, name));
       await age(join(temporary, name), hours);
     }
     await withTemporaryFolder(nothing);
-    expect((await folders()).toSorted()).toEqual(names.map(([name]) => name).toSorted());
-    for (const [name] of names.slice(0, 2)) await age(join(temporary, name), 25);
+    expect((await folders()).toSorted()).toEqual(kept.map(([name]) => name).toSorted());
+    for (const [name] of kept.slice(0, 2)) await age(join(temporary, name), 25);
     await withTemporaryFolder(nothing);
     expect(await folders()).toHaveLength(3);
   });
 
-  /** How a publish of some sources ends. */
-  async function publishing(): Promise<unknown> {
+  test.for([
+    ["there is none", () => join(temporary, "none"), /tmp-\w+\/none: cannot keep files there: ENOENT/],
+    ["it is full", () => smallDisk, /prs-publish-[\w-]+: cannot keep files there: ENOSPC/],
+  ] as const)("is named when %s, and empty afterwards", async ([, where, told], { skip }) => {
+    const place = where();
+    skip(!place, "no small disk");
+    process.env.TMPDIR = place;
     const sources = await writeSources(join(folder, `sources-${temporary.slice(-6)}`));
     const publish = (mine: string) => publishSources(sources, memoryStorage(new Map()), mine);
-    return withTemporaryFolder(publish).catch((error: unknown) => error);
-  }
-
-  test("is named when there is none", async () => {
-    process.env.TMPDIR = join(temporary, "none");
-    const error = await publishing();
+    const error: unknown = await withTemporaryFolder(publish).catch((thrown) => thrown);
     expect(error).toMatchObject({ code: "LOCAL_FOLDER" });
-    expect(String(error)).toMatch(
-      /tmp-\w+\/none: cannot keep files there: ENOENT.*set TMPDIR to use another folder/,
-    );
+    expect(String(error)).toMatch(told);
+    expect(String(error)).toContain("set TMPDIR to use another");
     expect(exitCodeOf(error)).toBe(exitCodes.unreachable);
-  });
-
-  test.skipIf(!smallDisk)("is named when it is full, and empty afterwards", async () => {
-    process.env.TMPDIR = smallDisk;
-    const error = await publishing();
-    expect(error).toMatchObject({ code: "LOCAL_FOLDER" });
-    expect(String(error)).toMatch(
-      /prs-publish-[\w-]+: cannot keep files there: ENOSPC.*set TMPDIR to use another/,
-    );
-    expect(exitCodeOf(error)).toBe(exitCodes.unreachable);
-    expect(await readdir(smallDisk!)).toEqual([]);
+    expect(existsSync(place!) ? await readdir(place!) : []).toEqual([]);
   });
 });

@@ -4,7 +4,6 @@ import { createS3Client, type S3Limits, s3Storage } from "../../snapshots/store/
 import { CorruptObjectError } from "../../snapshots/store/errors.ts";
 import { layout } from "../../snapshots/store/layout.ts";
 import { parseS3Location, type Storage, StorageError } from "../../snapshots/store/storage.ts";
-import { type FaultPlan, type S3Fault, type S3Operation, startFaultyS3 } from "../helpers/store/faulty-s3.ts";
 import {
   expectAllGood,
   expectWhole,
@@ -13,7 +12,7 @@ import {
   publishNew,
   seenBy,
 } from "../helpers/store/faulty-store.ts";
-import { startSmallS3 } from "../helpers/store/small-s3.ts";
+import { type SmallFault, startSmallS3 } from "../helpers/store/small-s3.ts";
 import { memoryStorage } from "../helpers/store/storages.ts";
 
 // By the clock of these tests, of which a second passes at every turn of this process's loop: what nothing answers is
@@ -24,41 +23,46 @@ const patient: S3Limits = { connectSeconds: long, attemptSeconds: long, operatio
 /** Where something does, over the server in this process: it answers within a few turns. */
 const hasty: S3Limits = { ...patient, attemptSeconds: 200, attempts: 2 };
 
-/** What a request is for. */
-const identity = ({ method, path, listed }: S3Operation) =>
-  `${method} ${path.replace(/^[^/]+\/?/, "")} ${listed}`;
-const isCommit = ({ method, path }: S3Operation) => method === "PUT" && path.endsWith(layout.commit(2));
+/** A request, and what it is for. */
+interface Asked {
+  method: string;
+  key: string;
+  identity: string;
+}
+const isCommit = ({ method, key }: Asked) => method === "PUT" && key === layout.commit(2);
 
-// Over a server in this process: the trials are many, and a real one's disk would make them wait. process.test.ts has a
-// real one.
+// Over a server in this process: the trials are many, and a real one's disk would make them wait.
 describe("a publish over S3", () => {
   let snapshots: OldAndNew;
   /** The requests of a publish in which nothing fails. */
-  let usual: S3Operation[];
+  let usual: Asked[];
 
-  /** A publish in a store of its own that has the old snapshot, behind a server that fails as planned. */
-  async function trial(plan: FaultPlan, limits = patient) {
+  /** A publish in a store of its own that has the old snapshot, on a server that fails as planned. */
+  async function trial(plan: (asked: Asked) => SmallFault | undefined, limits = patient) {
     const store = memoryStorage(new Map(snapshots.store));
-    const small = await startSmallS3(store);
-    const server = await startFaultyS3(small.environment, patient);
-    server.follow(plan);
+    const server = await startSmallS3(store);
+    const requests: Asked[] = [];
+    server.fault = (method, key, _, listed) => {
+      const asked = { method, key, identity: `${method} ${key} ${listed}` };
+      requests.push(asked);
+      return plan(asked);
+    };
     const client = createS3Client(server.environment, limits);
     const storage = s3Storage(parseS3Location("s3://bucket")!, client, limits);
     const outcome: unknown = await publishNew(storage).catch((error) => error);
     client.destroy();
     await server.stop();
-    await small.stop();
-    return { outcome, operations: server.operations, store };
+    return { outcome, requests, store };
   }
 
   /**
    * The first request of each kind that a publish makes, as each trial takes its time. Objects differ in their names
    * only, and so do public names, and the folders of objects that are listed.
    */
-  function oneOfEachKind(operations: readonly S3Operation[]): S3Operation[] {
+  function oneOfEachKind(requests: readonly Asked[]): Asked[] {
     const names = /[^/ ]*[0-9a-f]{64}[^/ ]*|(?<=\/scores\/)[^/ ]+|(?<=GET {2}private\/)\w+\/$/g;
-    const kindOf = (operation: S3Operation) => identity(operation).replace(names, "");
-    return [...new Map(operations.toReversed().map((operation) => [kindOf(operation), operation])).values()];
+    const kindOf = ({ identity }: Asked) => identity.replace(names, "");
+    return [...new Map(requests.toReversed().map((asked) => [kindOf(asked), asked])).values()];
   }
 
   async function expectConverged(store: Storage): Promise<void> {
@@ -81,9 +85,9 @@ describe("a publish over S3", () => {
 
   beforeAll(async () => {
     snapshots = await oldAndNew();
-    const { operations, outcome } = await trial(() => undefined);
+    const { requests, outcome } = await trial(() => undefined);
     expect(outcome).toMatchObject({ outcome: "published", commit: 2, snapshotId: snapshots.new });
-    usual = operations;
+    usual = requests;
     expect(usual.length).toBeGreaterThan(40);
   });
 
@@ -98,23 +102,29 @@ describe("a publish over S3", () => {
   });
 
   const lanes = 4;
-  const faults = ["unavailable", "reset", "hang", "lost"] as const satisfies S3Fault[];
+  const faults = [
+    ["unavailable", { status: 503, code: "SlowDown" }],
+    ["reset", "reset"],
+    ["hang", "hang"],
+    ["lost", "lost"],
+  ] as const satisfies [string, SmallFault][];
 
-  test.for([...faults, "cut"] as const)(
+  test.for([...faults, ["cut", "cut"] as const])(
     "succeeds when every request meets, the first time: %s",
-    async (fault) => {
+    async ([name, fault]) => {
       const limits = fault === "hang" ? hasty : patient;
-      // Where each costs its waits, one of each kind meets it, in some trials. Nothing of these faults comes from the
-      // server.
-      const slow = fault === "hang" || fault === "unavailable";
-      const aims = (slow ? oneOfEachKind(usual) : usual).map(identity);
+      // Where each costs its waits, one of each kind meets it, in some trials.
+      const slow = name === "hang" || name === "unavailable";
+      const aims = (slow ? oneOfEachKind(usual) : usual).map(({ identity }) => identity);
       const shares = slow
         ? Array.from({ length: lanes }, (_, part) => aims.filter((_, n) => n % lanes === part))
         : [aims];
       await each(shares, lanes, async (share) => {
         const unmet = new Set(share);
-        const meets = (operation: S3Operation) => (unmet.delete(identity(operation)) ? fault : undefined);
-        const { outcome, store } = await trial(meets, limits);
+        const { outcome, store } = await trial(
+          ({ identity }) => (unmet.delete(identity) ? fault : undefined),
+          limits,
+        );
         expect(outcome).toMatchObject({ outcome: "published", commit: 2 });
         expect([...unmet]).toEqual([]);
         await expectAllGood(store, snapshots.new);
@@ -122,59 +132,63 @@ describe("a publish over S3", () => {
     },
   );
 
-  test.for(faults)("ends with exit code 5 when any one kind of request always meets: %s", async (fault) => {
-    // Each kind meets one of the four faults.
-    const wanted = oneOfEachKind(usual).filter((_, n) => n % faults.length === faults.indexOf(fault));
-    await each(wanted, 12, async (aim) => {
-      const { outcome, store, operations } = await trial(
-        (operation) => (identity(operation) === identity(aim) ? fault : undefined),
-        fault === "hang" ? hasty : patient,
-      );
-      const seen = await expectWhole(store, snapshots.old, snapshots.new);
-      // The second try is told that the commit exists, and finds it to be its own.
-      if (isCommit(aim) && fault === "lost") expect(outcome).toMatchObject({ outcome: "published" });
-      else {
-        expect(exitCodeOf(outcome), `${identity(aim)}: ${outcome}`).toBe(exitCodes.unreachable);
-        const committed = !isCommit(aim) && operations.some(isCommit);
-        expect(seen, identity(aim)).toBe(committed ? snapshots.new : snapshots.old);
-      }
-      await expectConverged(store);
-    });
-  });
+  test.for(faults.map(([name, fault], place) => [name, fault, place] as const))(
+    "ends with exit code 5 when any one kind of request always meets: %s",
+    async ([, fault, place]) => {
+      // Each kind meets one of the four faults.
+      const wanted = oneOfEachKind(usual).filter((_, n) => n % faults.length === place);
+      await each(wanted, 12, async (aim) => {
+        const { outcome, store, requests } = await trial(
+          ({ identity }) => (identity === aim.identity ? fault : undefined),
+          fault === "hang" ? hasty : patient,
+        );
+        const seen = await expectWhole(store, snapshots.old, snapshots.new);
+        // The second try is told that the commit exists, and finds it to be its own.
+        if (isCommit(aim) && fault === "lost") expect(outcome).toMatchObject({ outcome: "published" });
+        else {
+          expect(exitCodeOf(outcome), `${aim.identity}: ${outcome}`).toBe(exitCodes.unreachable);
+          const committed = !isCommit(aim) && requests.some(isCommit);
+          expect(seen, aim.identity).toBe(committed ? snapshots.new : snapshots.old);
+        }
+        await expectConverged(store);
+      });
+    },
+  );
 
   test.for([
     ["was stored", "lost"],
     ["was not stored", "reset"],
   ] as const)("does not know the outcome when its commit %s and then nothing answers", async ([, fault]) => {
     let gone = false;
-    const { outcome, operations, store } = await trial((operation) => {
+    const { outcome, requests, store } = await trial((asked) => {
       if (gone) return "reset";
-      gone = isCommit(operation);
+      gone = isCommit(asked);
       return gone ? fault : undefined;
     });
     expect(outcome).toMatchObject({ code: "COMMIT_UNKNOWN" });
     expect(exitCodeOf(outcome)).toBe(exitCodes.unreachable);
     expect(String(outcome)).toContain("run again to find out");
-    expect(operations.filter(({ method }) => method === "DELETE")).toEqual([]);
+    expect(requests.filter(({ method }) => method === "DELETE")).toEqual([]);
     expect(await expectWhole(store, snapshots.old, snapshots.new)).toBe(
       fault === "lost" ? snapshots.new : snapshots.old,
     );
     await expectConverged(store);
   });
 
+  const conflict = { status: 409, code: "ConditionalRequestConflict" };
   test.for([
-    ["conflict", 6],
-    ["unimplemented", 5],
+    [conflict, 6],
+    [{ status: 501, code: "NotImplemented" }, 5],
   ] as const)(
-    "shows the new snapshot when the first try of every public name meets, and a conditional one of the commit: %s",
+    "shows the new snapshot when the first try of every public name meets, and a conditional one of the commit: %o",
     async ([fault, least]) => {
       const met = new Set<string>();
-      const { outcome, store } = await trial((operation) => {
-        const { method, path } = operation;
-        const isName = method === "PUT" && path.includes(layout.stableScore.prefix);
+      const { outcome, store } = await trial((asked) => {
+        const { method, key } = asked;
+        const isName = method === "PUT" && key.startsWith(layout.stableScore.prefix);
         // No store that implements conditions says of a commit that it does not.
-        if (met.has(path) || !(isName || (isCommit(operation) && fault === "conflict"))) return undefined;
-        met.add(path);
+        if (met.has(key) || !(isName || (isCommit(asked) && fault === conflict))) return undefined;
+        met.add(key);
         return fault;
       });
       expect(outcome).toMatchObject({ outcome: "published", commit: 2 });
@@ -184,39 +198,35 @@ describe("a publish over S3", () => {
   );
 
   test("gives up when it always does, with the old snapshot in place", async () => {
-    const { outcome, operations, store } = await trial((operation) =>
-      isCommit(operation) ? "conflict" : undefined,
-    );
+    const { outcome, requests, store } = await trial((asked) => (isCommit(asked) ? conflict : undefined));
     expect(exitCodeOf(outcome)).toBe(exitCodes.unreachable);
-    expect(operations.filter(isCommit).length).toBeGreaterThan(3);
+    expect(requests.filter(isCommit).length).toBeGreaterThan(3);
     expect(await expectWhole(store, snapshots.old)).toBe(snapshots.old);
     await expectConverged(store);
   });
 
   test("refuses a store that ignores conditions before anything else is written", async () => {
-    const { outcome, operations, store } = await trial(({ method }) =>
+    const { outcome, requests, store } = await trial(({ method }) =>
       method === "PUT" ? "unconditional" : undefined,
     );
     expect(outcome).toBeInstanceOf(StorageError);
     expect(String(outcome)).toContain("ignores If-None-Match");
-    const written = operations.filter(({ method }) => method !== "GET").map(({ path }) => path);
-    expect(new Set(written.map((path) => path.split("/").at(-1)))).toEqual(new Set([layout.probe]));
+    const written = requests.filter(({ method }) => method !== "GET").map(({ key }) => key);
+    expect(new Set(written)).toEqual(new Set([layout.probe]));
     await expectAllGood(store, snapshots.old);
   });
 
   test.for(["flipped", "shortened"] as const)(
     "does not commit when any object of the snapshot is %s in the store",
     async (fault) => {
-      const isObject = ({ method, path }: S3Operation) =>
-        method === "PUT" && /\/(private|manifests|public\/objects)\//.test(path);
+      const isObject = ({ method, key }: Asked) =>
+        method === "PUT" && /^(private|manifests|public\/objects)\//.test(key);
       // Each kind meets one of the two.
-      const kinds = oneOfEachKind(usual.filter(isObject)).map(identity);
+      const kinds = oneOfEachKind(usual.filter(isObject)).map(({ identity }) => identity);
       expect(kinds.length).toBeGreaterThan(6);
       const objects = kinds.filter((_, n) => (n % 2 === 0) === (fault === "flipped"));
       await each(objects, 12, async (aim) => {
-        const { outcome, store } = await trial((operation) =>
-          identity(operation) === aim ? fault : undefined,
-        );
+        const { outcome, store } = await trial(({ identity }) => (identity === aim ? fault : undefined));
         expect(outcome, aim).toBeInstanceOf(CorruptObjectError);
         expect(String(outcome)).toContain("the store returns other bytes than were written");
         expect(await seenBy(store)).toBe(snapshots.old);

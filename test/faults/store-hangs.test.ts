@@ -1,12 +1,8 @@
-import { execFileSync } from "node:child_process";
-import { join } from "node:path";
 import { afterEach, describe, expect, test } from "vitest";
 import { defaultLimits, type Limits } from "../../proxy/config.ts";
-import { readKeys, revokeKey } from "../../snapshots/keys/keys.ts";
 import { layout } from "../../snapshots/store/layout.ts";
 import { patient, startTestProxy, type TestProxy } from "../helpers/http/proxy.ts";
 import { bearer, outcome, until } from "../helpers/http/proxy-client.ts";
-import { findProgram } from "../helpers/servers/programs.ts";
 import { type SmallS3, startSmallS3 } from "../helpers/store/small-s3.ts";
 import { memoryStorage } from "../helpers/store/storages.ts";
 
@@ -14,81 +10,52 @@ const archive = "/api/v1/markets/historical";
 const history = "/api/v1/scores/aave/history";
 const rows = { accept: "application/x-ndjson" };
 
-let proxy: TestProxy | undefined;
-let s3: SmallS3 | undefined;
-afterEach(async () => {
-  await proxy?.stop();
-  await s3?.stop();
-  [proxy, s3] = [undefined, undefined];
-});
+let proxy: TestProxy;
+let s3: SmallS3;
 
-/** A proxy whose store is on S3, and that server; nothing of the archive is in memory. */
-async function startOnS3(limits: Partial<Limits> = {}): Promise<{ proxy: TestProxy; s3: SmallS3 }> {
+/** Starts a proxy whose store is on S3; nothing of the archive is in memory. */
+async function startOnS3(limits: Partial<Limits>): Promise<void> {
   s3 = await startSmallS3(memoryStorage(new Map()));
   const { environment } = s3;
   proxy = await startTestProxy({ snapshotStore: "s3://bucket/store", environment, limits, pollSeconds: 0.1 });
-  return { proxy, s3 };
 }
 
 describe("a store that takes connections and never answers", () => {
+  afterEach(async () => {
+    await proxy.stop();
+    await s3.stop();
+  });
+
   const answered = [
     ["503 SNAPSHOT_UNAVAILABLE", { store: { ...patient.store, operationSeconds: 1 } }],
     ["504 UPSTREAM_TIMEOUT", { answerSeconds: 1 }],
   ] as const;
   test.each(answered)("is told of in time, with %s, and costs no unit", async (expected, limits) => {
-    const on = await startOnS3(limits);
-    const key = await on.proxy.issue();
-    on.s3.fault = () => "hang";
+    await startOnS3(limits);
+    const key = await proxy.issue();
+    s3.fault = () => "hang";
     const [page, past, lines] = await Promise.all([
-      on.proxy.get(archive, { headers: bearer(key) }),
-      on.proxy.get(history, { headers: bearer(key) }),
-      on.proxy.get(archive, { headers: { ...bearer(key), ...rows } }),
+      proxy.get(archive, { headers: bearer(key) }),
+      proxy.get(history, { headers: bearer(key) }),
+      proxy.get(archive, { headers: { ...bearer(key), ...rows } }),
     ]);
     expect([page, past, lines].map(outcome)).toEqual([expected, expected, expected]);
-    const { limit, remaining } = (await on.proxy.get("/api/v1/usage", { headers: bearer(key) })).json();
+    const { limit, remaining } = (await proxy.get("/api/v1/usage", { headers: bearer(key) })).json();
     expect(remaining).toBe(limit);
   });
 
   test("shows in readiness and in a metric, and is looked at again", async () => {
-    const on = await startOnS3({ store: { ...patient.store, operationSeconds: 1 } });
-    const age = async () => (await on.proxy.get("/readyz")).json().pollAgeSeconds;
-    const metric = () => on.proxy.metrics.getSingleMetricAsString("prs_poll_age_seconds");
+    await startOnS3({ store: { ...patient.store, operationSeconds: 1 } });
+    const age = async () => (await proxy.get("/readyz")).json().pollAgeSeconds;
+    const metric = () => proxy.metrics.getSingleMetricAsString("prs_poll_age_seconds");
     expect(await age()).toBe(0);
-    on.s3.fault = (_, key) =>
-      key.startsWith(`store/${layout.key.prefix}`) || key === "" ? "hang" : undefined;
-    await on.proxy.logs(/keys.*no answer within 1 s/);
-    on.proxy.clock.now += 90_000;
+    s3.fault = (_, key) => (key.startsWith(`store/${layout.key.prefix}`) || key === "" ? "hang" : undefined);
+    await proxy.logs(/keys.*no answer within 1 s/);
+    proxy.clock.now += 90_000;
     expect(await age()).toBe(90);
     expect(await metric()).toMatch(/^prs_poll_age_seconds 90$/m);
-    on.s3.fault = () => undefined;
+    s3.fault = () => undefined;
     await until("a new poll to succeed", async () => (await age()) === 0);
-  });
-
-  test("that cuts an answer off in its middle is asked again", async () => {
-    const on = await startOnS3();
-    const key = await on.proxy.issue();
-    const cut = new Set<string>();
-    on.s3.fault = (_, name) => {
-      const first = !cut.has(name);
-      cut.add(name);
-      return first ? "cut" : undefined;
-    };
-    expect(outcome(await on.proxy.get(archive, { headers: bearer(key) }))).toBe("200");
-    expect(outcome(await on.proxy.get(history, { headers: bearer(key) }))).toBe("200");
-    expect([...cut].filter((name) => name.startsWith(`store/${layout.page.prefix}`))).not.toEqual([]);
-  });
-});
-
-describe("polling", () => {
-  test("goes on beside a FIFO among the keys: it is told of, and revoked keys end", async () => {
-    proxy = await startTestProxy({ pollSeconds: 0.1 });
-    const key = await proxy.issue();
-    const { records } = await readKeys(proxy.storage);
-    execFileSync(findProgram("mkfifo")!, [join(proxy.directory, "store", layout.key("0123456789abcdef"))]);
-    await proxy.logs(/0123456789abcdef.*not a regular file/);
-    await revokeKey(proxy.storage, records[0]!.id, new Date(proxy.clock.now));
-    await proxy.refuses(key);
-    expect(outcome(await proxy.get("/readyz"))).toBe("200");
   });
 });
 

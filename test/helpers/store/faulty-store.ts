@@ -4,7 +4,7 @@ import { Catalog } from "../../../snapshots/read/catalog/catalog.ts";
 import { layout, sha256 } from "../../../snapshots/store/layout.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
 import { inArchiveOrder, publishRecords, recordsOf } from "../publish/records.ts";
-import { aroundCalls, listed, memoryStorage } from "./storages.ts";
+import { aroundCalls, memoryStorage } from "./storages.ts";
 import { faultsOf } from "./verified.ts";
 
 const first = recordsOf(0, 40);
@@ -31,17 +31,6 @@ export async function oldAndNew(): Promise<OldAndNew> {
   const { snapshotId: old } = await publishOld(memoryStorage(objects));
   const store = new Map(objects);
   return { store, old, new: (await publishNew(memoryStorage(objects))).snapshotId };
-}
-
-/** A copy of a store in memory, as it is now. */
-export async function copyOf(storage: Storage): Promise<Storage> {
-  const objects = new Map<string, Buffer>();
-  const copy = async (key: string) => {
-    const bytes = await storage.get(key);
-    if (bytes) objects.set(key, bytes);
-  };
-  await Promise.all((await listed(storage)).map(({ key }) => copy(key)));
-  return memoryStorage(objects);
 }
 
 /** Fills an empty store. */

@@ -6,14 +6,32 @@ import { plainTag, type S3Environment } from "../../../snapshots/store/backends/
 import type { Storage } from "../../../snapshots/store/storage.ts";
 import { listenLocally } from "../servers/programs.ts";
 
-/** What happens to a request: nobody answers it, its answer is cut in the middle of the body, or it is refused. */
-export type SmallFault = "hang" | "cut" | { status: number; code: string } | undefined;
+/**
+ * What happens to a request:
+ * - hang, reset: nobody carries it out, and it gets no answer, or its connection ends
+ * - lost: it is carried out, and its connection ends
+ * - cut: its answer ends in the middle of the body; one without a body is not cut
+ * - unconditional: it is carried out as if it had no condition
+ * - flipped, shortened: what is stored is not what was sent
+ * - a status and a code: it is refused
+ */
+export type SmallFault =
+  | ("hang" | "reset" | "lost" | "cut" | "unconditional" | "flipped" | "shortened")
+  | { status: number; code: string };
+
+/** Decides over a request, and may let it wait. A listing has the key "" and tells its prefix, else that is "". */
+type Plan = (
+  method: string,
+  key: string,
+  headers: IncomingHttpHeaders,
+  listed: string,
+) => SmallFault | undefined | Promise<SmallFault | undefined>;
 
 /** As much of an S3 server as a store needs, over a storage, with one bucket of the name `bucket`. */
 export interface SmallS3 {
   environment: S3Environment & { AWS_ENDPOINT_URL_S3: string };
-  /** Decides over each request as it arrives, by method and key, and may let it wait; the key of a listing is "". */
-  fault: (method: string, key: string, headers: IncomingHttpHeaders) => SmallFault | Promise<SmallFault>;
+  /** Decides over each request as it arrives. */
+  fault: Plan;
   stop(): Promise<void>;
 }
 
@@ -27,15 +45,20 @@ export async function startSmallS3(storage: Storage): Promise<SmallS3> {
     const { method = "", url = "", headers } = request;
     const { pathname, searchParams } = new URL(url, "http://store");
     const key = decodeURIComponent(pathname.replace(/^\/bucket\/?/, ""));
-    const body = await buffer(request);
-    const fault = await small.fault(method, key, headers);
+    const sentBody = await buffer(request);
+    const listed = searchParams.get("prefix") ?? "";
+    const fault = await small.fault(method, key, headers, listed);
     if (fault === "hang") return;
+    if (fault === "reset") return void request.socket.destroy();
+    if (fault === "unconditional") for (const name of ["if-none-match", "if-match"]) delete headers[name];
+    const body = damaged(sentBody, fault);
     if (typeof fault === "object")
       return void response.writeHead(fault.status).end(`<Error><Code>${fault.code}</Code></Error>`);
     const [status, sent] = await carryOut(method, key);
+    if (fault === "lost") return void request.socket.destroy();
     const tag = method === "GET" && key !== "" ? await tagOf(storage, key) : undefined;
     response.writeHead(status, { "content-length": sent.length, ...(tag && { etag: `"${tag}"` }) });
-    if (fault !== "cut") return void response.end(sent);
+    if (fault !== "cut" || sent.length === 0) return void response.end(sent);
     response.write(sent.subarray(0, sent.length >> 1), () => response.destroy());
 
     async function carryOut(operation: string, name: string): Promise<[number, Buffer]> {
@@ -48,7 +71,7 @@ export async function startSmallS3(storage: Storage): Promise<SmallS3> {
       }
       if (operation === "PUT") return storage.put(name, body).then(() => [200, nothing]);
       if (operation === "DELETE") return storage.delete(name).then(() => [204, nothing]);
-      if (name === "") return [200, await listing(storage, searchParams.get("prefix") ?? "")];
+      if (name === "") return [200, await listing(storage, listed)];
       const found = await storage.get(name);
       const [, first, last] = /^bytes=(\d+)-(\d+)$/.exec(headers.range ?? "") ?? [];
       if (found && first) {
@@ -73,6 +96,11 @@ export async function startSmallS3(storage: Storage): Promise<SmallS3> {
     },
   };
   return small;
+}
+
+function damaged(body: Buffer, fault: SmallFault | undefined): Buffer {
+  if (fault === "flipped") body[body.length >> 1]! ^= 1;
+  return fault === "shortened" ? body.subarray(0, -1) : body;
 }
 
 async function tagOf(storage: Storage, wanted: string): Promise<string | undefined> {

@@ -235,9 +235,9 @@ describe("S3 storage", () => {
     const gets = cutFirst(Number.POSITIVE_INFINITY);
     const stop = new AbortController();
     const { fault } = server;
-    server.fault = (method, key, headers) => {
+    server.fault = (...request) => {
       stop.abort(new Error("enough"));
-      return fault(method, key, headers);
+      return fault(...request);
     };
     await expect(storage.get("body", { signal: stop.signal })).rejects.toThrow("enough");
     expect(gets).toHaveLength(1);
