@@ -1,4 +1,6 @@
 import type { ChangeCounts } from "../../schemas/store/stored-objects.ts";
+import { enlarged } from "../format/bytes.ts";
+import type { MarketLine } from "../format/market-line.ts";
 import type { Turn } from "../store/in-parallel.ts";
 
 /** Comparisons of a turn: about half a millisecond. */
@@ -8,6 +10,12 @@ export const comparisonsPerTurn = 8192;
 export interface Sides {
   before: Entries;
   after: Entries;
+}
+
+/** What differs at one place of the archive: at least one of the two. */
+export interface ChangedLines {
+  before?: MarketLine | undefined;
+  after?: MarketLine | undefined;
 }
 
 /** Indexes into the entries of the two sides, each list sorted by id. */
@@ -175,14 +183,10 @@ export class Entries {
   #grow(): number {
     if (this.size === this.#times.length) {
       const capacity = Math.max(16, this.size * 2);
-      const larger = <Column extends Uint32Array | Float64Array>(column: Column, grown: Column): Column => {
-        grown.set(column);
-        return grown;
-      };
-      this.#ids = larger(this.#ids, new Uint32Array(capacity * words));
-      this.#texts = larger(this.#texts, new Uint32Array(capacity * words));
-      this.#times = larger(this.#times, new Float64Array(capacity));
-      this.#tags = larger(this.#tags, new Uint32Array(capacity));
+      this.#ids = enlarged(this.#ids, capacity * words);
+      this.#texts = enlarged(this.#texts, capacity * words);
+      this.#times = enlarged(this.#times, capacity);
+      this.#tags = enlarged(this.#tags, capacity);
     }
     this.size += 1;
     return this.size - 1;

@@ -32,7 +32,7 @@ import { layout, maxRunBytes } from "../store/layout.ts";
 import { readManifest } from "../store/manifest.ts";
 import { objectsIn, type ReadObject, readParsed, referTo } from "../store/objects.ts";
 import type { Storage } from "../store/storage.ts";
-import { countsOf, difference, Entries, type Sides } from "./difference.ts";
+import { type ChangedLines, countsOf, difference, Entries, type Sides } from "./difference.ts";
 import { differingRows } from "./walk.ts";
 
 /**
@@ -63,33 +63,18 @@ export class ChangeRecordWriter {
     return this.#before.lines + this.#after.lines;
   }
 
-  /** Takes what differs at one place of the archive. Places come from the oldest to the newest. */
-  async add({
-    before,
-    after,
-  }: {
-    before?: MarketLine | undefined;
-    after?: MarketLine | undefined;
-  }): Promise<void> {
+  /** Places come from the oldest to the newest. */
+  async add({ before, after }: ChangedLines): Promise<void> {
     if (before) await this.#before.add(before);
     if (after) await this.#after.add(after);
   }
 
-  async finish({
-    since,
-    until,
-    counts,
-  }: Pick<ChangeRecord, "since" | "until" | "counts">): Promise<ObjectRef> {
-    const { added, changed, removed } = counts;
+  async finish(named: Pick<ChangeRecord, "since" | "until" | "counts">): Promise<ObjectRef> {
+    const { since, until } = named;
+    const { added, changed, removed } = named.counts;
+    const counts = { added, changed, removed };
     const [before, after] = [await this.#before.finish(), await this.#after.finish()];
-    const record: ChangeRecord = {
-      formatVersion,
-      since,
-      until,
-      counts: { added, changed, removed },
-      before,
-      after,
-    };
+    const record: ChangeRecord = { formatVersion, since, until, counts, before, after };
     const bytes = Buffer.from(JSON.stringify(record));
     const ref = referTo(bytes);
     await this.#objects.write(layout.changeRecord(ref.hash), bytes);

@@ -5,12 +5,12 @@ import { ProtocolScore } from "../../schemas/records.ts";
 import type { ChangeCounts, Manifest, NamedObject } from "../../schemas/store/stored-objects.ts";
 import { bounds, forgeTiers } from "../../schemas/versions.ts";
 import { firstWhere } from "../format/bytes.ts";
-import { memberOfLine, textOf } from "../format/market-line.ts";
+import { type MarketLine, memberOfLine, textOf } from "../format/market-line.ts";
 import { ObjectError, unless } from "../store/errors.ts";
 import { inParallel } from "../store/in-parallel.ts";
 import { layout } from "../store/layout.ts";
 import { parseObject } from "../store/objects.ts";
-import { countsOf, type Difference, type Sides } from "./difference.ts";
+import { type ChangedLines, countsOf, type Difference, type Sides } from "./difference.ts";
 
 type Records = Manifest["scores"]["records"];
 type ReadRecord = (ref: NamedObject) => Promise<Buffer>;
@@ -87,11 +87,6 @@ export interface Changes {
   protocols: ProtocolChanges;
 }
 
-interface IdentifiedLine {
-  id: string;
-  line: Buffer;
-}
-
 /** The most ids or slugs of a kind that are named. */
 const namedFirst = 20;
 /** The lowest composite of each bucket, as in facets. */
@@ -119,8 +114,7 @@ export class DetailCount {
     this.#difference = difference;
   }
 
-  /** At least one of the texts is there. */
-  add({ before, after }: { before?: IdentifiedLine | undefined; after?: IdentifiedLine | undefined }): void {
+  add({ before, after }: ChangedLines): void {
     if (before) this.#shift(before.line, -1);
     if (after) this.#shift(after.line, 1);
     if (before && after) this.#compare(digestsOf(before.line), digestsOf(after.line));
@@ -150,7 +144,7 @@ export class DetailCount {
   }
 
   /** The other text of a changed market that moved comes from elsewhere in the archive. */
-  #pair({ id, line }: IdentifiedLine, side: keyof Sides): void {
+  #pair({ id, line }: MarketLine, side: keyof Sides): void {
     const index = indexOf(
       id,
       (at) => this.#sides[side].id(this.#difference.changed[side][at]!),

@@ -7,16 +7,10 @@ import { layout } from "../store/layout.ts";
 import type { ReadObject } from "../store/objects.ts";
 
 /** A market whose text the other snapshot does not have. */
-export interface DifferingRow extends MarketLine {
+interface DifferingRow extends MarketLine {
   page: StoredPage;
   /** Counted from the newest. */
   index: number;
-}
-
-/** Markets at the same place of the archive, at least one of the two. */
-export interface DifferingRows {
-  before?: DifferingRow;
-  after?: DifferingRow;
 }
 
 /**
@@ -30,7 +24,7 @@ export async function* differingRows(
   newer: Pick<Manifest, "segments">,
   turn?: Turn,
   lost: ReadonlySet<string> = new Set(),
-): AsyncGenerator<DifferingRows, void, void> {
+): AsyncGenerator<{ before?: DifferingRow; after?: DifferingRow }, void, void> {
   const [old, fresh] = [new Side(read, older, newer, turn), new Side(read, newer, older, turn)];
   const [rootsBefore, rootsAfter] = [await old.roots(), await fresh.roots()];
   const [before, after] = [new Ahead(old.rows(rootsAfter.union(lost))), new Ahead(fresh.rows(rootsBefore))];

@@ -17,16 +17,8 @@ import { exportColumns, exportedColumns } from "./export-records.ts";
 
 const [nothing, lineEnd] = [Buffer.alloc(0), Buffer.from("\n")];
 
-/** The rows of a file before it is made. */
-export interface Texts {
-  /** The bytes of each block of rows. */
-  readonly blocks: readonly number[];
-  /** The leaf hash of each row's text. */
-  readonly leaves: readonly Buffer[];
-}
-
 /** One market a line, page by page. */
-export async function writeTexts(path: string, storage: Storage, pages: AsyncIterable<Page>): Promise<Texts> {
+export async function writeTexts(path: string, storage: Storage, pages: AsyncIterable<Page>) {
   await using texts = await openTexts(path);
   const read = async (page: Page) => ({
     page,
@@ -41,7 +33,10 @@ export async function writeTexts(path: string, storage: Storage, pages: AsyncIte
   return texts;
 }
 
-/** Begins the file that `writeParquet` reads. */
+/**
+ * Begins the file that `writeParquet` reads. `blocks` has the bytes of each block of rows, and `leaves` the leaf hash of
+ * each row's text.
+ */
 export async function openTexts(path: string) {
   const file = await open(path, "w");
   const [blocks, leaves]: [number[], Buffer[]] = [[], []];
@@ -136,21 +131,16 @@ export async function checkParquet(
   [called, source]: readonly [called: string, source: string],
 ): Promise<void> {
   let row = 0;
-  for await (const leaf of readRows(path, temporaryDirectory)) {
-    if (!leaves[row]?.equals(leaf)) throw new Fault("EXPORT_WRONG", `${called} differs from ${source}`);
-    row += 1;
+  const reader = await readerOf(path, temporaryDirectory);
+  try {
+    for await (const leaf of rowsBy(reader, path)) {
+      if (!leaves[row]?.equals(leaf)) throw new Fault("EXPORT_WRONG", `${called} differs from ${source}`);
+      row += 1;
+    }
+  } finally {
+    reader.closeSync();
   }
   if (row !== leaves.length) throw new Fault("EXPORT_WRONG", `${called} lacks rows`);
-}
-
-/** The leaf hash of each `json`, in the file's order. */
-async function* readRows(path: string, temporaryDirectory: string): AsyncGenerator<Buffer, void, void> {
-  const instance = await readerOf(path, temporaryDirectory);
-  try {
-    yield* rowsBy(instance, path);
-  } finally {
-    instance.closeSync();
-  }
 }
 
 const readerOptions = (path: string, temporaryDirectory: string): SessionOptions => ({
@@ -165,7 +155,7 @@ const readerOptions = (path: string, temporaryDirectory: string): SessionOptions
 export const readerOf = (path: string, temporaryDirectory: string): Promise<DuckDBInstance> =>
   openSession(readerOptions(path, temporaryDirectory));
 
-/** As `readRows`, with a database that is already open. */
+/** The leaf hash of each `json`, in the file's order. */
 export async function* rowsBy(reader: DuckDBInstance, path: string): AsyncGenerator<Buffer, void, void> {
   const connection = await reader.connect();
   try {

@@ -53,6 +53,16 @@ export function compareBytes(a: Uint8Array, length: number, b: Uint8Array): numb
   return length - b.length;
 }
 
+/** A copy with room for `size` numbers. */
+export function enlarged<Numbers extends Uint8Array | Uint32Array | Float64Array>(
+  numbers: Numbers,
+  size: number,
+): Numbers {
+  const larger = new (numbers.constructor as new (size: number) => Numbers)(size);
+  larger.set(numbers);
+  return larger;
+}
+
 /** The first index in [from, to) where `holds` is true, or `to`. `holds` must stay true from there on. */
 export function firstWhere(from: number, to: number, holds: (index: number) => boolean): number {
   let [low, high] = [from, to];

@@ -1,3 +1,4 @@
+import type { CommitEntry } from "../../schemas/store/stored-objects.ts";
 import { hashFrom } from "./bytes.ts";
 
 // Trees of hashes as in RFC 6962 and in snapshots/SPEC.md, "Roots". Node hashes at once and Web Crypto returns
@@ -111,17 +112,14 @@ export function treesOf<H>(sha256: HashOver<H>) {
   return { leafHash, nodeHash, treeHead, headFrom, rootOf, rootFrom };
 }
 
-/** What a snapshot id is made of. How anything is compressed does not matter. */
-interface LogicalContent {
-  feedVersion: string;
-  counts: { markets: number; protocols: number };
-  /** Roots in hexadecimal. */
-  archiveRoot: string;
-  scoresRoot: string;
-}
-
-/** The text of which a snapshot's id is the SHA-256, one line per part (snapshots/SPEC.md, "Roots"). */
-export function identityOf({ feedVersion, counts, archiveRoot, scoresRoot }: LogicalContent): string {
+/**
+ * The text of which a snapshot's id is the SHA-256, one line per part (snapshots/SPEC.md, "Roots"). How anything is
+ * compressed does not matter.
+ */
+export function identityOf(
+  content: Pick<CommitEntry, "feedVersion" | "counts" | "archiveRoot" | "scoresRoot">,
+): string {
+  const { feedVersion, counts, archiveRoot, scoresRoot } = content;
   return (
     `prs-snapshot 1 ${feedVersion}\nmarkets ${counts.markets}\nprotocols ${counts.protocols}\n` +
     `archive ${archiveRoot}\nscores ${scoresRoot}\n`

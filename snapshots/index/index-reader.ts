@@ -7,6 +7,7 @@ import {
   labelFields,
 } from "../../schemas/filters.ts";
 import { digestPattern, fitsIn, maxLabelBytes } from "../../schemas/shapes.ts";
+import type { ObjectRef } from "../../schemas/store/stored-objects.ts";
 import { cuts, maxHeaderBytes, maxObjectBytes } from "../format/bytes.ts";
 import { CorruptObjectError, FormatError } from "../store/errors.ts";
 import { JsonValue, parseJson } from "../store/json.ts";
@@ -32,10 +33,8 @@ import { uint32s } from "./sections.ts";
 export const indexVersion = 1;
 
 /** `unicode` is the version of Unicode that the words were made with. */
-export interface WordsRef {
+export interface WordsRef extends ObjectRef {
   unicode: string;
-  hash: string;
-  bytes: number;
 }
 
 /** The index header of a segment (snapshots/SPEC.md, "Index root"). */

@@ -1,5 +1,5 @@
 import { foldCase } from "../../schemas/filters.ts";
-import { textOf, writeText } from "../format/bytes.ts";
+import { enlarged, textOf, writeText } from "../format/bytes.ts";
 
 const nothing = 0xffffffff;
 
@@ -158,9 +158,3 @@ function codeUnitOrder(byte: number): number {
 }
 
 const grown = (size: number) => Math.max(64, Math.ceil(size * 1.25));
-
-function enlarged<Numbers extends Uint8Array | Uint32Array>(numbers: Numbers, size: number): Numbers {
-  const larger = new (numbers.constructor as new (size: number) => Numbers)(size);
-  larger.set(numbers);
-  return larger;
-}

@@ -1,5 +1,5 @@
 import type { QueryWord } from "../../schemas/filters.ts";
-import { bytesOf, compareBytes, cuts, firstWhere, textOf } from "../format/bytes.ts";
+import { bytesOf, compareBytes, cuts, enlarged, firstWhere, textOf } from "../format/bytes.ts";
 import { CorruptObjectError } from "../store/errors.ts";
 import type { Turn } from "../store/in-parallel.ts";
 import { addBits, type Bitmap, hasBit, keepBits, setBit, wordsFor } from "./bitmap.ts";
@@ -103,11 +103,7 @@ export class WordTable {
       if (index % blockWords === 0) length = 0;
       if (shared > length || more > numbers.left) throw this.#corrupt("dictionary is cut off");
       length = shared + more;
-      if (length > bytes.length) {
-        const shorter = bytes;
-        bytes = new Uint8Array(length * 2);
-        bytes.set(shorter);
-      }
+      if (length > bytes.length) bytes = enlarged(bytes, length * 2);
       numbers.read(bytes, shared, length);
       // Gaps longer than a bitmap are stored as one, so no word takes longer to read.
       if (postingBytes > wordsFor(this.markets) * 4) throw this.#corrupt("dictionary has too long a posting");

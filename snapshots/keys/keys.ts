@@ -2,12 +2,7 @@ import { randomBytes, randomInt } from "node:crypto";
 import { crc32 } from "node:zlib";
 import { Fault } from "../../schemas/errors.ts";
 import type { KeyPlan } from "../../schemas/plans.ts";
-import {
-  type KeyRecord,
-  KeyRecord as KeyRecordSchema,
-  KeyRevocation,
-  keyPattern,
-} from "../../schemas/store/stored-objects.ts";
+import { KeyRecord, KeyRevocation, keyPattern } from "../../schemas/store/stored-objects.ts";
 import { CorruptObjectError } from "../store/errors.ts";
 import { inParallel } from "../store/in-parallel.ts";
 import { isKeyRevocation, layout, sha256 } from "../store/layout.ts";
@@ -66,7 +61,7 @@ export async function issueKey(
     ...(expiresAt && { expiresAt: expiresAt.toISOString() }),
   });
   // Parsed before it is stored, as readers will: an invalid owner or quota never reaches the store.
-  const record = unseal(layout.key(id), sealed, KeyRecordSchema);
+  const record = unseal(layout.key(id), sealed, KeyRecord);
   if (!(await storage.putIfAbsent(layout.key(id), sealed)))
     throw new Error(`key id ${id} is taken; try again`);
   return { key, record };
@@ -107,7 +102,7 @@ async function readKeyObject(
   if (!bytes) return undefined;
   const entry = isKeyRevocation(objectKey)
     ? { revocation: unseal(objectKey, bytes, KeyRevocation) }
-    : { record: unseal(objectKey, bytes, KeyRecordSchema) };
+    : { record: unseal(objectKey, bytes, KeyRecord) };
   const id = entry.record?.id ?? entry.revocation?.id;
   if (id !== keyIdOf(objectKey)) throw new CorruptObjectError(objectKey, "it holds another key's record");
   return entry;

@@ -82,7 +82,7 @@ export interface Retention {
 /** The rules by which something stays, as bits of a mask. */
 export const rules = { always: 1, hours: 2, commits: 4, daily: 8, monthly: 16, changes: 32 } as const;
 
-const hour = 3_600_000;
+export const hour = 3_600_000;
 const day = 24 * hour;
 
 /** The rules that keep the snapshot of each commit, as masks. `commits` is the whole log, oldest first. */

@@ -2,6 +2,7 @@ import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { Fault } from "../../schemas/errors.ts";
 import type {
+  ChangeFiles,
   ChangeRecord,
   Commit,
   ExportFile,
@@ -12,7 +13,7 @@ import type {
   Size,
 } from "../../schemas/store/stored-objects.ts";
 import { formatVersion } from "../../schemas/versions.ts";
-import { writeChangeFiles } from "../export/change-files.ts";
+import { type ChangePart, changeParts } from "../changes/record.ts";
 import {
   newestExports,
   objectsOf,
@@ -21,7 +22,14 @@ import {
   readSound,
   soundExports,
 } from "../export/export-records.ts";
-import { checkParquet, fileStats, type Texts, writeParquet, writeTexts } from "../export/parquet-file.ts";
+import {
+  checkParquet,
+  fileStats,
+  openTexts,
+  valueSeparator,
+  writeParquet,
+  writeTexts,
+} from "../export/parquet-file.ts";
 import { type Page, separator } from "../format/page.ts";
 import { rootOver } from "../format/tree.ts";
 import { readPages } from "../index/segment.ts";
@@ -104,7 +112,7 @@ async function exportCommit(
   options: ExportOptions,
 ): Promise<ExportReport> {
   const { snapshotId, archiveRoot, publishedAt } = commit.entry;
-  const { signing = {} } = options;
+  const { signing = {}, temporaryDirectory } = options;
   const trust = trustOf(signing);
   const stored = await storedFiles(storage);
   // A record that is damaged or not signed is made anew.
@@ -135,12 +143,28 @@ async function exportCommit(
   const files: ExportFile[] = [];
   const made: ExportFile[] = [];
   const missing = plan.filter(({ root }) => !known.has(root));
-  const prepareNext = ([index, planned]: [number, PlannedFile]) => prepare(storage, planned, index, options);
+  const prepareNext = async ([index, planned]: [number, PlannedFile]) => {
+    // One is read while the next one is written.
+    const path = join(temporaryDirectory, `markets-${index % 2}.ndjson`);
+    return { path, texts: await writeTexts(path, storage, pagesOfFile(storage, planned)) };
+  };
   const making = inOrder(missing.entries(), prepareNext, { concurrency: 1 });
+  const make = async ({ rows, root }: PlannedFile) => {
+    const { path, texts } = (await making.next()).value!;
+    const parquet = join(temporaryDirectory, "markets.parquet");
+    await writeParquet(path, parquet, temporaryDirectory, texts.blocks);
+    await rm(path);
+    const what = ["an exported file", "the page it was made from"] as const;
+    await checkParquet(parquet, temporaryDirectory, texts.leaves, what);
+    const stats = await fileStats(parquet, temporaryDirectory);
+    const file = await putFile(storage, parquet);
+    await rm(parquet);
+    return { ...file, rows, root, stats };
+  };
   try {
     for (const planned of plan) {
       const kept = known.get(planned.root);
-      const file = kept ?? (await make(storage, planned, (await making.next()).value!, options));
+      const file = kept ?? (await make(planned));
       files.push(file);
       if (!kept) made.push(file);
       options.progress("exporting files", files.length, plan.length);
@@ -186,6 +210,68 @@ async function exportChanges(storage: Storage, newest: Commit, options: ExportOp
   for (const { hash, record } of missing.reverse()) await writeChangeFiles(storage, hash, record, options);
 }
 
+/**
+ * Writes a change record as Parquet files with the columns of an export and one for what happened. Each file is read
+ * back before it is put; the record, which names all, is put last.
+ */
+async function writeChangeFiles(
+  storage: Storage,
+  changes: string,
+  record: ChangeRecord,
+  { temporaryDirectory, signing = {} }: ExportOptions,
+): Promise<void> {
+  const text = join(temporaryDirectory, "changes.ndjson");
+  const parquet = join(temporaryDirectory, "changes.parquet");
+  const files: ParquetFile[] = [];
+  await using changed = changedLines(storage, record);
+  try {
+    for (let next = await changed.next(); !next.done; ) {
+      let bytes = 0;
+      await using texts = await openTexts(text);
+      for (; !next.done && bytes < maxTextBytes; next = await changed.next()) {
+        const { type, lines } = next.value;
+        await texts.add(lines, Buffer.from(`${type}${valueSeparator}`));
+        bytes += lines.reduce((sum, { length }) => sum + length, 0);
+      }
+      await texts.close();
+      const { leaves, blocks } = texts;
+      await writeParquet(text, parquet, temporaryDirectory, blocks, { changes: true });
+      await checkParquet(parquet, temporaryDirectory, leaves, ["a file of changes", "the change record"]);
+      files.push({ ...(await putFile(storage, parquet)), rows: leaves.length });
+      await rm(parquet);
+    }
+  } finally {
+    await rm(text, { force: true });
+  }
+  await refuseCollected(storage, new Set(objectsOf(files)));
+  const made: Omit<ChangeFiles, "digest"> = { formatVersion, changes, files };
+  const key = layout.exportedChanges(changes);
+  await storage.put(key, sealSigned(signing.key, key, made));
+}
+
+/** The texts of a change record by what happened to the market, first those that went, then those that came. */
+async function* changedLines(storage: Storage, record: ChangeRecord) {
+  const partsOf = (side: "before" | "after") => changeParts(objectsIn(storage), record[side]);
+  const idOf = (part: ChangePart, line: number) => part.row(line).toString("latin1", 0, 16);
+  const came = new Set<string>();
+  for await (const part of partsOf("after"))
+    for (let line = 0; line < part.lines; line += 1) came.add(idOf(part, line));
+  const updated = new Set<string>();
+  const typesOf = { before: ["update_preimage", "delete"], after: ["update_postimage", "insert"] } as const;
+  for (const side of ["before", "after"] as const) {
+    for await (const part of partsOf(side)) {
+      const { updates = [], others = [] } = Object.groupBy(part.checked(), (_, line) => {
+        const id = idOf(part, line);
+        if (side === "before" && came.has(id)) updated.add(id);
+        return updated.has(id) ? "updates" : "others";
+      });
+      const [update, other] = typesOf[side];
+      if (updates.length > 0) yield { type: update, lines: updates.map(({ line }) => line) };
+      if (others.length > 0) yield { type: other, lines: others.map(({ line }) => line) };
+    }
+  }
+}
+
 function sizeOf(files: readonly ExportFile[]): Size {
   return { objects: files.length, bytes: files.reduce((sum, { bytes }) => sum + bytes, 0) };
 }
@@ -216,34 +302,6 @@ function knownFiles(
   return new Map(usable.map((file) => [file.root, file]));
 }
 
-async function prepare(
-  storage: Storage,
-  planned: PlannedFile,
-  index: number,
-  { temporaryDirectory }: ExportOptions,
-): Promise<{ path: string; texts: Texts }> {
-  // One is read while the next one is written.
-  const path = join(temporaryDirectory, `markets-${index % 2}.ndjson`);
-  return { path, texts: await writeTexts(path, storage, pagesOfFile(storage, planned)) };
-}
-
-async function make(
-  storage: Storage,
-  planned: PlannedFile,
-  { path, texts }: { path: string; texts: Texts },
-  { temporaryDirectory }: ExportOptions,
-): Promise<ExportFile> {
-  const parquet = join(temporaryDirectory, "markets.parquet");
-  await writeParquet(path, parquet, temporaryDirectory, texts.blocks);
-  await rm(path);
-  const what = ["an exported file", "the page it was made from"] as const;
-  await checkParquet(parquet, temporaryDirectory, texts.leaves, what);
-  const stats = await fileStats(parquet, temporaryDirectory);
-  const file = await putFile(storage, parquet);
-  await rm(parquet);
-  return { ...file, rows: planned.rows, root: planned.root, stats };
-}
-
 /** The pages of a segment from `from` (inclusive) to `to` (exclusive), counted from the oldest. */
 interface PageRange {
   segment: SegmentRef;
@@ -258,7 +316,7 @@ interface PlannedFile {
   root: string;
 }
 
-/** The most text of a file's markets, apart from its last page. It bounds memory and temporary files. */
+/** The most text of a file, apart from its last page or part. It bounds memory and temporary files. */
 const maxTextBytes = 256 * 1024 * 1024;
 /** One in this many segments ends a file, chosen by its root, so that files of old markets stay the same. */
 const segmentsPerFile = 4;

@@ -23,7 +23,7 @@ import { namedBy, readObject } from "../store/objects.ts";
 import { infoOf, type ObjectInfo, type Storage, StorageError } from "../store/storage.ts";
 import { trustOf } from "../trust/log/believe.ts";
 import type { Trust } from "../trust/trust.ts";
-import { type Counting, countedLog, keepsChanges, masksOf, type Retention, rules } from "./commits.ts";
+import { type Counting, countedLog, hour, keepsChanges, masksOf, type Retention, rules } from "./commits.ts";
 
 export interface CollectOptions extends Retention, Counting {
   now: Date;
@@ -63,7 +63,6 @@ const isHolder = (key: string) => holders.some((prefix) => key.startsWith(prefix
 /** Export runs make these without a commit at the end. */
 const ofExports = [layout.exportFile.prefix, layout.exportChunks.prefix];
 
-const hour = 3_600_000;
 /** No publish run takes longer. Objects newer than the newest commit stay for this long, whatever `keepHours` says. */
 const runHours = 6;
 /** The longest time from the plan of a run in parts to its join. */
@@ -98,22 +97,15 @@ export async function collectGarbage(storage: Storage, options: CollectOptions):
  * Deletes the objects that a second survey confirms, and returns them. After an error the record stays, since a
  * deletion may be under way.
  */
-async function remove(
-  storage: Storage,
-  survey: Survey,
-  doomed: readonly ObjectInfo[],
-): Promise<ObjectInfo[]> {
+async function remove(storage: Storage, survey: Survey, doomed: readonly ObjectInfo[]) {
   const id = randomBytes(8).toString("hex");
   const gone: ObjectInfo[] = [];
   for (let from = 0; from < doomed.length; from += recordKeys) {
     const batch = doomed.slice(from, from + recordKeys);
-    await announce(
-      storage,
-      id,
-      batch.map(({ key }) => key),
-    );
+    const keys = batch.map(({ key }) => key);
+    await announce(storage, id, keys);
     const until = Date.now() + deletingMinutes * 60_000;
-    const prefixes = collected.filter((prefix) => batch.some(({ key }) => key.startsWith(prefix)));
+    const prefixes = collected.filter((prefix) => keys.some((key) => key.startsWith(prefix)));
     const { unreachable, mayGo } = await survey.run(prefixes);
     const still = new Map(unreachable.filter(mayGo).map((info) => [info.key, info]));
     const unchanged = batch.filter((info) => isDeepStrictEqual(still.get(info.key), info));
@@ -138,14 +130,6 @@ async function removeOldRecords(storage: Storage, now: Date): Promise<void> {
   for await (const { key, modified } of storage.list(layout.collecting.prefix)) {
     if (now.getTime() - modified.getTime() > recordHours * hour) await storage.delete(key);
   }
-}
-
-interface SurveyResult {
-  unreachable: ObjectInfo[];
-  /** No running publish can need an object that is this old. */
-  mayGo: (info: ObjectInfo) => boolean;
-  keptCommits: number;
-  tiers: RuleBytes;
 }
 
 /** A commit, and the rules that keep its snapshot, as a mask. */
@@ -175,8 +159,9 @@ class Survey {
   /**
    * Lists all but holders, reads the commits, and lists the holders. Then marks what has to stay: what kept snapshots
    * and open runs reach, what holders name that may not go yet, change records, exports, and files that may be of one.
+   * No running publish can need an object that is so old that it `mayGo`.
    */
-  async run(prefixes: readonly string[]): Promise<SurveyResult> {
+  async run(prefixes: readonly string[]) {
     const others = await this.#list(prefixes.filter((prefix) => !isHolder(prefix)));
     // Commits are read after the listing, so that an object that a commit has just brought back counts as reachable.
     const commits = await countedLog(this.#storage, this.#options);

@@ -1,4 +1,5 @@
 import { type AnyErrorCode, Fault, isFault } from "../../schemas/errors.ts";
+
 /**
  * A damaged or missing object of the store; the message begins with its key. Everything that reads objects may throw
  * this, and StorageError when the store itself fails. Comments name errors only where callers handle them.
@@ -117,15 +118,15 @@ const cannotSpill = /No space left on device|max_temp_directory_size/;
  * otherwise `error` itself. `wayOut` tells users how to choose another folder.
  */
 export function localFailure(error: unknown, folder: string, wayOut: string): unknown {
-  if (!(error instanceof Error) || isFault(error, "LOCAL_FOLDER") || !isOf(folder, error)) return error;
+  if (!(error instanceof Error) || isFault(error, "LOCAL_FOLDER")) return error;
+  // Errors about an open file carry no path.
+  const isOf =
+    "path" in error && typeof error.path === "string"
+      ? `${error.path}/`.startsWith(`${folder}/`)
+      : hasCode(error, "ENOSPC", "EDQUOT", "EFBIG", "EIO") || cannotSpill.test(error.message);
+  if (!isOf) return error;
   const [reason] = error.message.split("\n");
   return new Fault("LOCAL_FOLDER", `${folder}: cannot keep files there: ${reason}; ${wayOut}`, {
     cause: error,
   });
-}
-
-function isOf(folder: string, error: Error & { path?: unknown }): boolean {
-  if (typeof error.path === "string") return `${error.path}/`.startsWith(`${folder}/`);
-  // Errors about an open file carry no path.
-  return hasCode(error, "ENOSPC", "EDQUOT", "EFBIG", "EIO") || cannotSpill.test(error.message);
 }

@@ -220,8 +220,16 @@ const shortLived = "public, max-age=60, stale-while-revalidate=600";
  * S3 stores them with the object; a server of a directory store has to send them. Pages are gzip files, not JSON with
  * `Content-Encoding: gzip`.
  */
-export function headersOf(key: string) {
-  return { contentType: contentTypeOf(key), cacheControl: cacheControlOf(key) };
+export function headersOf(key: string): { contentType: string; cacheControl: string } {
+  const kind = kindOf(key);
+  const ofKey = Object.hasOwn(contentTypesOfKeys, key) ? contentTypesOfKeys[key] : kind?.contentType;
+  const ofEnding = contentTypes[/\.([a-z]+)$/.exec(key)?.[1] ?? ""];
+  const volatile = key.startsWith(layout.log) ? "public, max-age=5" : shortLived;
+  const cacheControl = key.startsWith(layout.publicTree) ? volatile : "private, no-store";
+  return {
+    contentType: ofKey ?? ofEnding ?? "application/octet-stream",
+    cacheControl: kind?.immutable ? immutable : cacheControl,
+  };
 }
 
 const javascript = "text/javascript; charset=utf-8";
@@ -246,15 +254,3 @@ const contentTypesOfKeys: Record<string, string> = {
   [layout.feed]: "application/atom+xml",
   [layout.apiCatalog]: 'application/linkset+json; profile="https://www.rfc-editor.org/info/rfc9727"',
 };
-
-function contentTypeOf(key: string): string {
-  if (Object.hasOwn(contentTypesOfKeys, key)) return contentTypesOfKeys[key]!;
-  const { contentType } = kindOf(key) ?? {};
-  return contentType ?? contentTypes[/\.([a-z]+)$/.exec(key)?.[1] ?? ""] ?? "application/octet-stream";
-}
-
-function cacheControlOf(key: string): string {
-  if (kindOf(key)?.immutable) return immutable;
-  if (key.startsWith(layout.log)) return "public, max-age=5";
-  return key.startsWith(layout.publicTree) ? shortLived : "private, no-store";
-}

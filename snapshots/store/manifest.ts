@@ -11,13 +11,13 @@ import {
   type ScoreRefs,
   type SegmentRef,
 } from "../../schemas/store/stored-objects.ts";
-import { feedVersions, formatVersion } from "../../schemas/versions.ts";
+import { feedVersions, formatVersion, isKnownFeed } from "../../schemas/versions.ts";
 import { identityOf } from "../format/hash-trees.ts";
 import { digestFrom, leafHash, nodeHash, rootOf, rootOver } from "../format/tree.ts";
 import { CorruptObjectError, FormatError, isLoss, type MissingObjectError } from "./errors.ts";
 import { inParallel } from "./in-parallel.ts";
 import { layout, sha256 } from "./layout.ts";
-import { type KnownManifest, objectsIn, type ReadObject, readParsed, referTo } from "./objects.ts";
+import { type KnownManifest, objectsIn, readParsed, referTo } from "./objects.ts";
 import type { Storage } from "./storage.ts";
 
 // A manifest of 100,000,000 markets names 6,700 segments. They are cut into lists by the roots of the segments, so that
@@ -89,8 +89,17 @@ export async function readParts(
 ): Promise<KnownManifest> {
   const [key, read] = [layout.manifest(manifest.hash), objectsIn(storage)];
   const root = await readParsed(read, layout.manifest, manifest);
-  requireFeed(key, entry.feedVersion);
+  const { feedVersion } = entry;
+  if (!isKnownFeed(feedVersion))
+    throw new FormatError(
+      key,
+      `it has version ${feedVersion} of the feed, and this program knows ${feedVersions.join(", ")}: use a newer one`,
+    );
   const { lists, scores: scoresRef } = root.parts;
+  const readScores = async () => {
+    const scoresKey = layout.scoreLines(scoresRef.hash);
+    return readScoreText(scoresKey, await read(scoresKey, scoresRef));
+  };
   const known = new Map(near?.lists.map((list, index) => [near.parts.lists[index]!.hash, list]));
   let [segments, markets] = [0, 0];
   const unlessLost = <T>(work: Promise<T>) =>
@@ -100,7 +109,7 @@ export async function readParts(
       return undefined;
     });
   const [scores, found] = await Promise.all([
-    near?.parts.scores.hash === scoresRef.hash ? near.scores : unlessLost(readScores(read, scoresRef)),
+    near?.parts.scores.hash === scoresRef.hash ? near.scores : unlessLost(readScores()),
     inParallel(lists, async (ref) => {
       const list =
         known.get(ref.hash) ?? (await unlessLost(readParsed(read, layout.segmentList, ref)))?.segments;
@@ -114,20 +123,6 @@ export async function readParts(
   if (!found.includes(undefined) && markets !== entry.counts.markets)
     throw new CorruptObjectError(key, "its lists do not have as many markets as the commit says");
   return { ...root, lists: found, segments: found.flatMap((list) => list ?? []), scores };
-}
-
-async function readScores(read: ReadObject, ref: ObjectRef): Promise<ScoreRefs> {
-  const key = layout.scoreLines(ref.hash);
-  return readScoreText(key, await read(key, ref));
-}
-
-function requireFeed(key: string, version: string): void {
-  if ((feedVersions as readonly string[]).includes(version)) return;
-  const known = feedVersions.join(", ");
-  throw new FormatError(
-    key,
-    `it has version ${version} of the feed, and this program knows ${known}: use a newer one`,
-  );
 }
 
 /** The part of a commit's entry that follows from its snapshot. */

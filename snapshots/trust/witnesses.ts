@@ -3,7 +3,7 @@ import { kindName, NoteError, type Policy, parseSignature, type Witness } from "
 import { consistencyFromTiles, type TreeHead } from "../format/tree.ts";
 import { unless, unlessSync } from "../store/errors.ts";
 import { tilesIn } from "../store/log/tiles.ts";
-import type { Storage } from "../store/storage.ts";
+import { readAll, type Storage } from "../store/storage.ts";
 import { checkSignature, timeOf } from "./notes/signed-note.ts";
 
 // The client of c2sp.org/tlog-witness: a witness that has seen nothing else of a log cosigns its checkpoint.
@@ -71,6 +71,10 @@ class Refusal extends Error {
   }
 }
 
+const refusing = (message: string) => (): never => {
+  throw new Refusal(message);
+};
+
 async function addCheckpoint(
   witness: Witness,
   submission: Submission,
@@ -94,14 +98,10 @@ function addressOf({ url }: Witness): string {
 }
 
 async function requestOf({ note, consistency }: Submission, from: number): Promise<string> {
-  const proof = from === 0 ? [] : await unless(TileError, () => consistency(from), refuseUnproved);
+  const unproved = ({ message }: TileError) => refusing(`it cannot be asked: ${message}`)();
+  const proof = from === 0 ? [] : await unless(TileError, () => consistency(from), unproved);
   if (proof.length > maxProof) throw new Refusal(`the proof from ${from} has more than ${maxProof} hashes`);
   return [`old ${from}`, ...proof.map((hash) => hash.toString("base64")), "", note].join("\n");
-}
-
-/** The log's own tiles lack what a proof consists of. */
-function refuseUnproved({ message }: TileError): never {
-  throw new Refusal(`it cannot be asked: ${message}`);
 }
 
 interface Reply {
@@ -113,15 +113,9 @@ async function post(url: string, body: string, signal: AbortSignal): Promise<Rep
   try {
     const headers = { "content-type": "text/plain; charset=utf-8" };
     const response = await fetch(url, { method: "POST", body, headers, redirect: "error", signal });
-    const parts: Uint8Array[] = [];
-    let bytes = 0;
-    // Leaving the loop cancels the rest.
-    for await (const part of response.body ?? []) {
-      bytes += part.length;
-      if (bytes > maxAnswerBytes) throw new Refusal(`its answer has more than ${maxAnswerBytes} bytes`);
-      parts.push(part);
-    }
-    return { status: response.status, body: Buffer.concat(parts).toString() };
+    const answer = (response.body ?? []) as AsyncIterable<Uint8Array>;
+    const tooLong = refusing(`its answer has more than ${maxAnswerBytes} bytes`);
+    return { status: response.status, body: String(await readAll(answer, maxAnswerBytes, tooLong)) };
   } catch (error) {
     if (error instanceof Refusal) throw error;
     if (signal.aborted) throw new Refusal("it did not answer in time");
@@ -149,10 +143,11 @@ function cosignatureIn(
     throw new Refusal(`it has seen another tree than the one of ${size} entries (422)`, { otherTree: true });
   if (status !== 200) throw new Refusal(`it answers ${status}${beginningOf(body)}`);
   const text = note.slice(0, note.lastIndexOf("\n\n") + 1);
+  const noSignature = refusing("its answer has a line that is no signature");
   const own = body
     .split("\n")
     .filter((line) => line !== "")
-    .map((line) => unlessSync(NoteError, () => parseSignature(line), refuseLine))
+    .map((line) => unlessSync(NoteError, () => parseSignature(line), noSignature))
     .find(({ name, id }) => name === key.name && id === key.id);
   if (!own) throw new Refusal(`its answer has no signature of ${key.name}+${key.id}`);
   const finding = checkSignature(key, text, own.signature);
@@ -164,10 +159,6 @@ function cosignatureIn(
   const time = timeOf(key.kind, own.signature);
   if (!time) throw new Refusal("its signature tells no time");
   return { line: own.line, time };
-}
-
-function refuseLine(): never {
-  throw new Refusal("its answer has a line that is no signature");
 }
 
 /** The beginning of a text from outside, for one line of a terminal. */

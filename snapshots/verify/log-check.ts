@@ -57,7 +57,8 @@ export async function checkLog(
   let newest: CheckedCommit | undefined;
   for (const [index, number] of numbers.entries()) {
     const before = log.at(-1);
-    const commit = await checkCommit(check, read[index], before);
+    const one = read[index];
+    const commit = one && (await check.attempt(async () => checkCommit(check, one, before)));
     // Collections delete the manifest first. A snapshot that still has one must be complete, as must the newest.
     if (commit && number !== numbers.at(-1) && !kept.has(layout.manifest(commit.manifest.hash))) {
       collected += 1;
@@ -91,23 +92,16 @@ export async function checkKnown(
   if (fault) check.fault(key, fault.message.slice(storage.location.length + 2));
 }
 
-async function checkCommit(
-  check: StoreCheck,
-  commit: Commit | undefined,
-  before: Commit | undefined,
-): Promise<Commit | undefined> {
-  if (!commit) return undefined;
+function checkCommit(check: StoreCheck, commit: Commit, before: Commit | undefined): Commit {
   const { commit: number } = commit.entry;
   const key = layout.commit(number);
-  return check.attempt(async () => {
-    check.count(key, Buffer.byteLength(JSON.stringify(commit)));
-    checkAgreement(commit);
-    if (before && before.entry.commit === number - 1 && commit.previous !== before.digest)
-      throw new CorruptObjectError(key, `it does not name commit ${before.entry.commit} as its predecessor`);
-    if (before && commit.entry.publishedAt < before.entry.publishedAt)
-      throw new CorruptObjectError(key, `its time is before that of commit ${before.entry.commit}`);
-    return commit;
-  });
+  check.count(key, Buffer.byteLength(JSON.stringify(commit)));
+  checkAgreement(commit);
+  if (before && before.entry.commit === number - 1 && commit.previous !== before.digest)
+    throw new CorruptObjectError(key, `it does not name commit ${before.entry.commit} as its predecessor`);
+  if (before && commit.entry.publishedAt < before.entry.publishedAt)
+    throw new CorruptObjectError(key, `its time is before that of commit ${before.entry.commit}`);
+  return commit;
 }
 
 /** Every commit must be signed by a trusted key, or be unsigned and named by one that counts. `log` ascends. */
@@ -124,12 +118,6 @@ function checkSignatures(
     named = refusal && !vouchedFor ? undefined : commit?.previous;
   }
 }
-
-/** The largest size whose entry is signed, with `trust` by a trusted key; 0 where there is none. */
-const signedSize = (commits: ReadonlyMap<number, Commit>, trust: Trust | undefined): number =>
-  [...commits.values()].findLast((commit) =>
-    trust ? !trust.refusalOfCommit(commit) : commit.note !== undefined,
-  )?.entry.commit ?? 0;
 
 /**
  * Checks that each commit names the tree of those before it, and that every checkpoint is of this log and signed, with
@@ -157,7 +145,8 @@ async function checkTrees(
           "its tree is not that of the commits before",
         );
     });
-  const signed = signedSize(commits, trust);
+  const isSigned = (commit: Commit) => (trust ? !trust.refusalOfCommit(commit) : commit.note !== undefined);
+  const signed = [...commits.values()].findLast(isSigned)?.entry.commit ?? 0;
   const keys = new Set<string>([layout.logCheckpoint]);
   for await (const { key } of check.storage.list(layout.logCheckpointOf.prefix)) keys.add(key);
   const wanted = signed > 0 ? [layout.logCheckpoint, layout.logCheckpointOf(signed)] : [];

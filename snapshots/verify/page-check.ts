@@ -43,7 +43,11 @@ function checkPage({ pageKey, segmentKey, page, feedVersion, ...told }: AskedPag
   const wrongTable = (what: string) =>
     new CorruptObjectError(segmentKey, `its page table is wrong about ${what} of ${pageKey}`);
   const whole = readWholePage(stored, page.runs);
-  const text = whole ? undefined : inflatePage(pageKey, stored);
+  const inflate = () => gunzipSync(stored, { maxOutputLength: maxPageBytes });
+  const noGzip = (cause: Error): never => {
+    throw new CorruptObjectError(pageKey, "it is not a gzip file", { cause });
+  };
+  const text = whole ? undefined : unlessSync(Error, inflate, noGzip);
   // The page was inflated before, so runs that cannot be found in it are the segment's fault.
   const lines = whole ?? page.runs.flatMap((_, run) => readRun(segmentKey, stored, page, run));
   if (lines.length !== page.markets) throw wrongTable("the number of markets");
@@ -56,14 +60,6 @@ function checkPage({ pageKey, segmentKey, page, feedVersion, ...told }: AskedPag
 }
 
 const maxPageBytes = maxRunBytes(cuts.pageMax, separator.length) + 4;
-
-function inflatePage(key: string, stored: Buffer): Buffer {
-  try {
-    return gunzipSync(stored, { maxOutputLength: maxPageBytes });
-  } catch (error) {
-    throw new CorruptObjectError(key, "it is not a gzip file", { cause: error });
-  }
-}
 
 function parseMarket(key: string, line: Buffer, feedVersion: string): Outline {
   try {

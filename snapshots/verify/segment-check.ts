@@ -20,7 +20,6 @@ import { WordTable } from "../index/word-table.ts";
 import { CorruptObjectError, unlessSync } from "../store/errors.ts";
 import { layout, sha256 } from "../store/layout.ts";
 import { besideSegment, referTo } from "../store/objects.ts";
-import type { Storage } from "../store/storage.ts";
 import type { PageCheck } from "./page-check.ts";
 import type { StoreCheck } from "./store-check.ts";
 
@@ -50,10 +49,16 @@ export async function checkSegment(
     part.attempt(() => part.read(besideKey, besideRef)),
   );
   const pages = readPages(key, stored);
+  // The error names the page or the segment, whichever is wrong.
   const readRows = (page: Page, part: StoreCheck) => {
     const pageKey = layout.page(page.hash);
     return part.attempt(async () => {
-      const stored = await readPage(check.storage, pageKey, key, page);
+      const stored = await check.storage.get(pageKey);
+      if (!stored) throw new CorruptObjectError(pageKey, `it is missing, and ${key} names it`);
+      if (sha256(stored) !== page.hash)
+        throw new CorruptObjectError(pageKey, "its content does not match its name");
+      if (stored.length !== page.bytes)
+        throw new CorruptObjectError(key, `its page table is wrong about the size of ${pageKey}`);
       part.count(pageKey, stored.length);
       const judged = await pageCheck.ask({ pageKey, segmentKey: key, stored, page, feedVersion });
       if ("rows" in judged) return judged.rows;
@@ -65,7 +70,11 @@ export async function checkSegment(
   const rows = found.flatMap((own) => own ?? []);
   const [digests, ids, words] = beside;
   if (found.includes(undefined) || !digests || !ids || !words) return undefined;
-  checkOrder(key, rows);
+  for (const [ordinal, row] of rows.entries()) {
+    const before = rows[ordinal - 1];
+    if (before && compareKeys(before, row) >= 0)
+      throw new CorruptObjectError(key, `market ${row.id} is not in the archive's order`);
+  }
   checkCuts(key, pages, rows);
   if (rows.length !== ref.markets) {
     throw new CorruptObjectError(key, "its number of markets differs from the manifest's");
@@ -83,7 +92,15 @@ export async function checkSegment(
     );
   }
   const { hash, bytes } = ref.words;
-  const unicode = checkQuestions(check, key, ref, words, rows);
+  const wordsKey = layout.words(hash);
+  const { unicode } = new WordTable(wordsKey, words);
+  const questions = rows.map(({ question }) => question);
+  // Characters that only one version of Unicode has may make words differ. That is no fault of the object.
+  if (checkWords(wordsKey, words, { segment: key, questions }) === "unjudged")
+    check.unchecked.push({
+      key: wordsKey,
+      reason: `its words were made by Unicode ${unicode}, and this Node has Unicode ${unicodeVersion}`,
+    });
   checkIndex(check, key, stored, { pages, rows, words: { unicode, hash, bytes } }, feedVersion);
   return {
     index: referTo(readIndexHeader(key, stored)),
@@ -142,44 +159,6 @@ function checkIndex(
     throw new CorruptObjectError(key, `its index does not match its pages${where && `: ${where}`}`);
   }
   check.unchecked.push({ key, reason: "it has columns that this version does not know" });
-}
-
-/** Returns the version of Unicode that the words were made with. */
-function checkQuestions(
-  check: StoreCheck,
-  segment: string,
-  ref: SegmentRef,
-  stored: Buffer,
-  rows: readonly Outline[],
-): string {
-  const key = layout.words(ref.words.hash);
-  const { unicode } = new WordTable(key, stored);
-  const questions = rows.map(({ question }) => question);
-  const found = checkWords(key, stored, { segment, questions });
-  // Characters that only one version of Unicode has may make words differ. That is no fault of the object.
-  const reason = `its words were made by Unicode ${unicode}, and this Node has Unicode ${unicodeVersion}`;
-  if (found === "unjudged") check.unchecked.push({ key, reason });
-  return unicode;
-}
-
-/** The error names the page or the segment, whichever is wrong. */
-async function readPage(storage: Storage, pageKey: string, segmentKey: string, page: Page): Promise<Buffer> {
-  const bytes = await storage.get(pageKey);
-  if (!bytes) throw new CorruptObjectError(pageKey, `it is missing, and ${segmentKey} names it`);
-  if (sha256(bytes) !== page.hash)
-    throw new CorruptObjectError(pageKey, "its content does not match its name");
-  if (bytes.length !== page.bytes)
-    throw new CorruptObjectError(segmentKey, `its page table is wrong about the size of ${pageKey}`);
-  return bytes;
-}
-
-function checkOrder(key: string, rows: readonly Outline[]): void {
-  rows.forEach((row, ordinal) => {
-    const before = rows[ordinal - 1];
-    if (before && compareKeys(before, row) >= 0) {
-      throw new CorruptObjectError(key, `market ${row.id} is not in the archive's order`);
-    }
-  });
 }
 
 /** Pages must end where the format cuts. The end of the segment depends on what follows it, so it is not checked. */

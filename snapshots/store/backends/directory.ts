@@ -61,7 +61,7 @@ export function directoryStorage(root: string): Storage {
       } finally {
         await file.close();
       }
-      const record = isRecord(key);
+      const record = !key.includes("/") || kindOf(key)?.durable === true;
       // Objects at the top level refer to commits. A run that was killed may have made a commit without syncing its
       // folder.
       if (!key.includes("/")) folders.changed(resolve(root, layout.commit.prefix));
@@ -195,10 +195,6 @@ async function* walk(root: string, folder: string, prefix: string): AsyncGenerat
       if (info) yield { key, bytes: info.size, modified: info.mtime, tag: tagOf(info) };
     }
   }
-}
-
-function isRecord(key: string): boolean {
-  return !key.includes("/") || kindOf(key)?.durable === true;
 }
 
 /** Every put creates a new file, and so changes the inode number or the time. */

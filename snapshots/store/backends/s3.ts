@@ -50,12 +50,9 @@ const retryMilliseconds = 50;
  * The standard AWS variables that this module reads. The SDK finds the credentials by itself, and the agents of Node
  * look in the same environment for a forward proxy.
  */
-export interface S3Environment {
-  AWS_ENDPOINT_URL_S3?: string | undefined;
-  AWS_ENDPOINT_URL?: string | undefined;
-  AWS_REGION?: string | undefined;
-  AWS_DEFAULT_REGION?: string | undefined;
-}
+export type S3Environment = Partial<
+  Record<"AWS_ENDPOINT_URL_S3" | "AWS_ENDPOINT_URL" | "AWS_REGION" | "AWS_DEFAULT_REGION", string | undefined>
+>;
 
 /**
  * An S3 client that uses the standard credential chain. A custom endpoint is addressed in path style, because it need
@@ -154,7 +151,7 @@ export function s3Storage(
       const answer = await client
         .send(new GetObjectCommand({ ...input(key), ...part }), options)
         .catch((error) => {
-          if (statusOf(error) === 404 && !isMissingBucket(error)) return undefined;
+          if (statusOf(error) === 404 && !isNamed(error, missingBucket)) return undefined;
           if (range && statusOf(error) === 416) throw tooShort(key, range);
           throw error;
         });
@@ -215,7 +212,8 @@ export function s3Storage(
         } catch (error) {
           const status = statusOf(error);
           // Another writer has changed the object (412), is changing it (409), or has deleted it (404).
-          if (status === 412 || status === 409 || (status === 404 && !isMissingBucket(error))) return false;
+          if (status === 412 || status === 409 || (status === 404 && !isNamed(error, missingBucket)))
+            return false;
           // The server does not support If-Match on a put, so only an unconditional put remains.
           if (status !== 501) throw error;
           await client.send(new PutObjectCommand({ ...replacement, IfMatch: undefined }), options);
@@ -275,9 +273,7 @@ export function plainTag(tag: string): string {
   return tag.replace(/^"(.*)"$/, "$1");
 }
 
-function isMissingBucket(error: unknown): boolean {
-  return isNamed(error, "NoSuchBucket");
-}
+const missingBucket = "NoSuchBucket";
 
 function isNamed(error: unknown, name: string): boolean {
   return error instanceof S3ServiceException && error.name === name;

@@ -11,27 +11,18 @@ export const deletingMinutes = 10;
 const recordMinutes = 60;
 export const recordKeys = 20_000;
 
-/** Tells publishers which keys a collection is about to delete, in place of its previous record. */
+/**
+ * Tells publishers which keys a collection is about to delete, in place of its previous record. Refuses when this
+ * machine's clock is more than an hour ahead of the store's, as far as that is known.
+ */
 export async function announce(storage: Storage, id: string, keys: readonly string[]): Promise<void> {
   const record = layout.collecting(id);
   await storage.put(record, seal({ keys }));
-  try {
-    // A directory reveals its clock only when something is written.
-    requireClock(storage);
-  } catch (error) {
-    await storage.delete(record);
-    throw error;
-  }
-}
-
-/**
- * Age is judged by this machine's clock. Refuses when that is more than an hour ahead of the store's, as far as the
- * store's is known.
- */
-function requireClock(storage: Storage): void {
+  // Age is judged by this machine's clock. A directory reveals its own only when something is written.
   const machine = new Date();
   const store = timeOf(storage, machine);
   if (machine.getTime() - store.getTime() <= 3_600_000) return;
+  await storage.delete(record);
   throw new StorageError(
     `${storage.location}: this machine's clock says ${machine.toISOString()}, and the store's ` +
       `${store.toISOString()}. What is old is judged by the first, so nothing is deleted; set it right, and run gc again`,
@@ -54,10 +45,21 @@ export async function refuseCollected(
   const [one] = objects;
   const put = one === undefined ? undefined : (await infoOf(storage, one))?.modified.getTime();
   const begun = Math.max(put ?? Number.NEGATIVE_INFINITY, storeTime(storage));
-  const threats = await threatsTo(storage, needed, begun - recordMinutes * 60_000);
+  const threats: { key: string; since: number }[] = [];
+  for await (const { key: record, modified } of storage.list(layout.collecting.prefix)) {
+    const since = modified.getTime();
+    if (since <= begun - recordMinutes * 60_000) continue;
+    const key = (await keysIn(storage, record)).find((doomed) => needed.has(doomed));
+    if (key) threats.push({ key, since });
+  }
   // Must come after the records were read: if a collection has just removed its record, its deletions are done and show
   // here.
-  const { missing, newest } = await lookFor(storage, objects);
+  const unlisted = new Set(objects);
+  let newest = 0;
+  for (const prefix of new Set([...objects].map((key) => key.slice(0, key.lastIndexOf("/") + 1))))
+    for await (const { key, modified } of storage.list(prefix))
+      if (unlisted.delete(key)) newest = Math.max(newest, modified.getTime());
+  const [missing] = unlisted;
   const now = Math.max(newest, storeTime(storage));
   const threat = threats.find(({ since }) => now - since < recordMinutes * 60_000)?.key;
   const seen = threat
@@ -65,24 +67,6 @@ export async function refuseCollected(
     : `${missing} was put, and the store does not list it: a collection has deleted it, or this run may not list the ` +
       "store, or sees an old listing; run again, and if that does not help, see that it may list";
   if (threat ?? missing) throw new Fault("COLLECTED_MEANWHILE", `${storage.location}: ${seen}`);
-}
-
-/**
- * One needed key and the time of each record written after `after` (epoch milliseconds) that names such a key. Older
- * records are not read.
- */
-async function threatsTo(
-  storage: Storage,
-  needed: ReadonlySet<string>,
-  after: number,
-): Promise<{ key: string; since: number }[]> {
-  const threats: { key: string; since: number }[] = [];
-  for await (const { key: record, modified } of storage.list(layout.collecting.prefix)) {
-    if (modified.getTime() <= after) continue;
-    const key = (await keysIn(storage, record)).find((doomed) => needed.has(doomed));
-    if (key) threats.push({ key, since: modified.getTime() });
-  }
-  return threats;
 }
 
 /** A damaged record, and an object that is none, stops the commit: nobody can tell which keys it stands for. */
@@ -100,22 +84,6 @@ async function keysIn(storage: Storage, record: string): Promise<string[]> {
       { cause: error },
     );
   }
-}
-
-/** One object that the store does not list, if any, and the newest one's time in epoch milliseconds. */
-async function lookFor(
-  storage: Storage,
-  objects: ReadonlySet<string>,
-): Promise<{ missing: string | undefined; newest: number }> {
-  const missing = new Set(objects);
-  const prefixes = new Set([...objects].map((key) => key.slice(0, key.lastIndexOf("/") + 1)));
-  let newest = 0;
-  for (const prefix of prefixes) {
-    for await (const { key, modified } of storage.list(prefix)) {
-      if (missing.delete(key)) newest = Math.max(newest, modified.getTime());
-    }
-  }
-  return { missing: [...missing][0], newest };
 }
 
 /** Epoch milliseconds by the store's clock; 0 where the store never tells it. */

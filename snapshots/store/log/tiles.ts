@@ -184,14 +184,9 @@ export class LogTree implements TreeHead {
     const tiles = this.#commit ? tilesUpTo(this.#storage, this.#commit) : tilesIn(this.#storage);
     const [before, head] = (await unless(TileError, () => headsFromTiles(tiles, size, this.size))) ?? [];
     if (head?.equals(this.head)) return before;
-    const leaves = await this.#leaves();
-    return leaves && treeHead(leaves.slice(0, size));
-  }
-
-  async #leaves(): Promise<Buffer[] | undefined> {
     const read = () => readCommit(this.#storage, this.size);
     const commit = this.#commit ?? (await unless(CorruptObjectError, read));
     const leaves = commit && (await leavesOf(this.#storage, commit));
-    return leaves && treeHead(leaves).equals(this.head) ? leaves : undefined;
+    return leaves && treeHead(leaves).equals(this.head) ? treeHead(leaves.slice(0, size)) : undefined;
   }
 }

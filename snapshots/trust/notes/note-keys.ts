@@ -156,17 +156,10 @@ export async function writeSigningKey(
   const text = parsed(path, () => newSigningKey(name, undefined, kind));
   const key = parseSigningKey(text);
   // Both are looked for first: half a pair beside the half of another would mislead.
-  for (const each of [path, publicPath]) if (await exists(each)) throw taken(each);
+  for (const each of [path, publicPath]) if (await lstat(each).catch(() => undefined)) throw taken(each);
   await create(path, `${text}\n`, 0o600);
   await create(publicPath, `${verifierText(key)}\n`, 0o644);
   return key;
-}
-
-async function exists(path: string): Promise<boolean> {
-  return lstat(path).then(
-    () => true,
-    () => false,
-  );
 }
 
 async function create(path: string, text: string, mode: number): Promise<void> {

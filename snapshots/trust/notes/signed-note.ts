@@ -20,16 +20,6 @@ import { type Signature, seal } from "../../store/objects.ts";
 import type { Storage } from "../../store/storage.ts";
 import { publicKeyOf, type SigningKey, type SigningKeys } from "./note-keys.ts";
 
-/** A note of which at least one signature was checked. */
-interface OpenedNote {
-  text: string;
-  signers: VerifierKey[];
-  /** Those of the keys whose signatures this platform cannot check. They count for nothing. */
-  unchecked: VerifierKey[];
-  /** The note with the checked signatures alone. Anybody can add lines of keys that nobody knows. */
-  note: string;
-}
-
 /** Checks no signature. Undefined where there is no object, or one that is too large for a note. */
 export async function readNote(storage: Storage, key: string): Promise<string | undefined> {
   const bytes = await unless(CorruptObjectError, () => storage.get(key, { maxBytes: maxNoteBytes }));
@@ -41,17 +31,27 @@ export function signNote(text: string, key: SigningKey): string {
   return `${text}\n${signatureLine(key, text)}\n`;
 }
 
-/** A line without its line feed. `time` is that of a cosignature, in seconds since 1970. */
-export function signatureLine(key: SigningKey, text: string, time?: number): string {
-  const signature = signatureOf(key, text, time);
-  return `— ${key.name} ${Buffer.concat([Buffer.from(key.id, "hex"), signature]).toString("base64")}`;
+/**
+ * A line without its line feed. `time` is that of a cosignature, in seconds since 1970; a signature of Ed25519 has none.
+ */
+export function signatureLine(key: SigningKey, text: string, time = Math.floor(Date.now() / 1000)): string {
+  const signed = (parts: readonly Buffer[]) =>
+    `— ${key.name} ${Buffer.concat([Buffer.from(key.id, "hex"), ...parts]).toString("base64")}`;
+  if (key.kind === "ed25519") return signed([sign(null, Buffer.from(text), key.privateKey)]);
+  const message = cosignedMessage(key, text, BigInt(time));
+  if (!message) throw new RangeError("A cosignature is about a checkpoint without extension lines.");
+  const seconds = Buffer.alloc(8);
+  seconds.writeBigUInt64BE(BigInt(time));
+  return signed([seconds, sign(null, message, key.privateKey)]);
 }
 
 /**
- * Checks the signatures of the keys given, and ignores those of others. Throws NoteError when the note is malformed,
- * when one of these keys' signatures is wrong, or when there is none.
+ * Checks the signatures of the keys given, and ignores those of others. Those in `unchecked`, which this platform cannot
+ * check, count for nothing. The resulting note has the checked signatures alone: anybody can add lines of keys that
+ * nobody knows. Throws NoteError when the note is malformed, when one of these keys' signatures is wrong, or when there
+ * is none.
  */
-export function openNote(note: string, keys: readonly VerifierKey[]): OpenedNote {
+export function openNote(note: string, keys: readonly VerifierKey[]) {
   const { text, signatures } = parseNote(note);
   const signers: VerifierKey[] = [];
   const unchecked: VerifierKey[] = [];
@@ -99,16 +99,6 @@ export function mergeNotes(note: string, stored: string | undefined, keys: reado
 
 /** `unchecked`: this platform knows no such keys. */
 type Finding = "right" | "wrong" | "unchecked";
-
-/** `time` is in seconds since 1970. A signature of Ed25519 has none. */
-function signatureOf(key: SigningKey, text: string, time = Math.floor(Date.now() / 1000)): Buffer {
-  if (key.kind === "ed25519") return sign(null, Buffer.from(text), key.privateKey);
-  const message = cosignedMessage(key, text, BigInt(time));
-  if (!message) throw new RangeError("A cosignature is about a checkpoint without extension lines.");
-  const seconds = Buffer.alloc(8);
-  seconds.writeBigUInt64BE(BigInt(time));
-  return Buffer.concat([seconds, sign(null, message, key.privateKey)]);
-}
 
 export function checkSignature(key: VerifierKey, text: string, signature: Uint8Array<ArrayBuffer>): Finding {
   const publicKey = publicKeyOf(key);
