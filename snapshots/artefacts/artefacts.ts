@@ -60,16 +60,16 @@ export function renderProtocol(
   { record, hash }: StoredScore,
   list: readonly ScoreListEntry[],
 ): [key: string, bytes: Buffer][] {
-  const place = placeOf(record.slug, list);
+  const { slug } = record;
+  const place = placeOf(slug, list);
   return [
-    [layout.badge(record.slug), Buffer.from(renderBadge(record).text)],
-    [
-      layout.protocolPage(record.slug),
-      Buffer.from(renderProtocolPage(addresses, record, place, cardKey(record.slug, hash)).text),
-    ],
-    [layout.embed(record.slug), Buffer.from(renderProtocolEmbed(addresses, record, place).text)],
+    [layout.badge(slug), bytesOf(renderBadge(record))],
+    [layout.protocolPage(slug), bytesOf(renderProtocolPage(addresses, record, place, cardKey(slug, hash)))],
+    [layout.embed(slug), bytesOf(renderProtocolEmbed(addresses, record, place))],
   ];
 }
+
+const bytesOf = ({ text }: Markup) => Buffer.from(text);
 
 /**
  * Everything that lets the public scores be found and shown, by key, without the cards. It is made of public data and,
@@ -85,11 +85,11 @@ export function renderArtefacts(
   const list = inListOrder(records.map(listEntryOf));
   return new Map([
     ...scores.flatMap((score) => renderProtocol(addresses, score, list)),
-    [layout.listEmbed, Buffer.from(renderListEmbed(addresses, list).text)],
-    [layout.protocolList, Buffer.from(renderProtocolList(addresses, list).text)],
+    [layout.listEmbed, bytesOf(renderListEmbed(addresses, list))],
+    [layout.protocolList, bytesOf(renderProtocolList(addresses, list))],
     [layout.tiers, Buffer.from(JSON.stringify(tiers))],
-    [layout.feed, Buffer.from(renderFeed(addresses, tiers).text)],
-    [layout.sitemap, Buffer.from(renderSitemap(addresses, records).text)],
+    [layout.feed, bytesOf(renderFeed(addresses, tiers))],
+    [layout.sitemap, bytesOf(renderSitemap(addresses, records))],
     [layout.llms, Buffer.from(renderLlms(addresses))],
     [layout.dataset, jsonFile(renderDataset(addresses, { ...facts, since: tiers.since }))],
     [layout.apiCatalog, jsonFile(renderApiCatalog(addresses))],

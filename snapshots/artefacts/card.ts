@@ -25,7 +25,7 @@ export const cardSize = { width: 1200, height: 630 };
 /** A PNG, the same bytes for the same record. Takes some milliseconds. */
 export function drawCard(record: ProtocolScore): Buffer {
   const { slug, bri, forgeScale, forgeScaleNum, confidence, updatedAt, dimensions } = record;
-  const picture = new Picture(cardSize.width, cardSize.height);
+  const picture = new Picture();
   const [ink, soft, line] = ["#1b1d1f", "#5f6468", "#e6e7e8"].map((colour) => picture.pen(colour));
   const tier = picture.pen(badgeColours[forgeScale]);
   const [left, right] = [80, 1120];
@@ -120,16 +120,9 @@ const widthOf = (text: string, size: number) =>
 const shades = 15;
 
 class Picture {
-  readonly #width: number;
-  readonly #height: number;
   readonly #palette: number[] = [];
   /** Indexes into the palette, row by row. */
-  readonly #pixels: Uint8Array;
-
-  constructor(width: number, height: number) {
-    [this.#width, this.#height] = [width, height];
-    this.#pixels = new Uint8Array(width * height);
-  }
+  readonly #pixels = new Uint8Array(cardSize.width * cardSize.height);
 
   /** Adds a colour such as `#1b1d1f` and its shades. Returns the index of the first shade, which is paper. */
   pen(colour: string): number {
@@ -145,7 +138,7 @@ class Picture {
   box(pen: number, x: number, y: number, width: number, height: number): void {
     const [from, to] = [Math.round(x), Math.round(x + width)];
     for (let row = Math.round(y); row < Math.round(y + height); row += 1)
-      this.#pixels.fill(pen + shades, row * this.#width + from, row * this.#width + to);
+      this.#pixels.fill(pen + shades, row * cardSize.width + from, row * cardSize.width + to);
   }
 
   /** `y` is the base line. */
@@ -178,13 +171,13 @@ class Picture {
       for (let at = row * width; at < (row + 1) * width; at += 1) {
         area += added[at]!;
         const shade = Math.round(Math.min(1, Math.abs(area)) * shades);
-        if (shade > 0) this.#pixels[(top + row) * this.#width + left + at - row * width] = pen + shade;
+        if (shade > 0) this.#pixels[(top + row) * cardSize.width + left + at - row * width] = pen + shade;
       }
     }
   }
 
   png(): Buffer {
-    const [width, height] = [this.#width, this.#height];
+    const { width, height } = cardSize;
     const pixels = this.#pixels;
     const rows = new Uint8Array((width + 1) * height);
     for (let row = 0; row < height; row += 1) {

@@ -120,43 +120,26 @@ export function renderDataset(
   };
 }
 
-/** Croissant 1.0 asks for this context. */
-const context = {
-  "@language": "en",
-  "@vocab": "https://schema.org/",
-  citeAs: "cr:citeAs",
-  column: "cr:column",
-  conformsTo: "dct:conformsTo",
-  cr: "http://mlcommons.org/croissant/",
-  data: { "@id": "cr:data", "@type": "@json" },
-  dataType: { "@id": "cr:dataType", "@type": "@vocab" },
-  dct: "http://purl.org/dc/terms/",
-  examples: { "@id": "cr:examples", "@type": "@json" },
-  extract: "cr:extract",
-  field: "cr:field",
-  fileObject: "cr:fileObject",
-  fileProperty: "cr:fileProperty",
-  fileSet: "cr:fileSet",
-  format: "cr:format",
-  includes: "cr:includes",
-  isLiveDataset: "cr:isLiveDataset",
-  jsonPath: "cr:jsonPath",
-  key: "cr:key",
-  md5: "cr:md5",
-  parentField: "cr:parentField",
-  path: "cr:path",
-  rai: "http://mlcommons.org/croissant/RAI/",
-  recordSet: "cr:recordSet",
-  references: "cr:references",
-  regex: "cr:regex",
-  repeated: "cr:repeated",
-  replace: "cr:replace",
-  sc: "https://schema.org/",
-  separator: "cr:separator",
-  source: "cr:source",
-  subField: "cr:subField",
-  transform: "cr:transform",
-};
+const croissantTerms =
+  "citeAs column extract field fileObject fileProperty fileSet format includes isLiveDataset jsonPath key md5 " +
+  "parentField path recordSet references regex repeated replace separator source subField transform";
+
+/** Croissant 1.0 asks for this context, in the order of its members' names. */
+const context = Object.fromEntries(
+  Object.entries({
+    ...Object.fromEntries(croissantTerms.split(" ").map((term) => [term, `cr:${term}`])),
+    "@language": "en",
+    "@vocab": "https://schema.org/",
+    conformsTo: "dct:conformsTo",
+    cr: "http://mlcommons.org/croissant/",
+    data: { "@id": "cr:data", "@type": "@json" },
+    dataType: { "@id": "cr:dataType", "@type": "@vocab" },
+    dct: "http://purl.org/dc/terms/",
+    examples: { "@id": "cr:examples", "@type": "@json" },
+    rai: "http://mlcommons.org/croissant/RAI/",
+    sc: "https://schema.org/",
+  }).sort(([a], [b]) => (a < b ? -1 : 1)),
+);
 
 /** The Parquet files of an export, and their columns that hold one value each. */
 function describeArchive(api: string, { snapshotId, files }: ExportRecord) {

@@ -1,5 +1,5 @@
 /** Text that is already escaped. */
-class Markup {
+export class Markup {
   readonly text: string;
 
   constructor(text: string) {
@@ -8,8 +8,6 @@ class Markup {
 }
 
 type Inserted = Markup | string | number | readonly Inserted[];
-
-export type { Markup };
 
 /** Neither XML nor HTML may hold these in any spelling: control characters but tab and line ends, and noncharacters. */
 const forbidden = /[^\P{Cc}\t\n\r]|[\ufffe\uffff]/gu;

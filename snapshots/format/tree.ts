@@ -15,8 +15,6 @@ import {
 /** 32 bytes. */
 export type Digest = Buffer;
 
-const digestOf = (bytes: Uint8Array): Digest => hash("sha256", bytes, "buffer");
-
 /** `hex` has 64 digits. */
 export const digestFrom = (hex: string): Digest => Buffer.from(hex, "hex");
 
@@ -26,7 +24,7 @@ export const hexOf = (digest: Digest): string => digest.toString("hex");
 export const sha256 = (bytes: Uint8Array | string): string => hash("sha256", bytes, "hex");
 
 export const { leafHash, nodeHash, treeHead, headFrom, rootOf } = treesOf<Digest>((...parts) =>
-  digestOf(joined(parts)),
+  hash("sha256", joined(parts), "buffer"),
 );
 
 /** From the bottom up (RFC 6962, 2.1.1). */

@@ -79,7 +79,11 @@ export function encodeWords(markets: readonly (readonly string[])[], unicode?: s
 
 /** The words object of a segment (snapshots/SPEC.md, "Words"). The words were made with this version of Unicode. */
 export function encodePostings(found: Postings, markets: number, unicode = unicodeVersion): Buffer {
-  const words = sortedWords(found);
+  // Strings with one character for each byte compare, and share beginnings, as the bytes do.
+  const words = Array.from(found, ([text, ordinals]) => ({
+    bytes: Buffer.from(text).toString("latin1"),
+    ordinals: ordinals.sort((a, b) => a - b),
+  })).sort((a, b) => (a.bytes < b.bytes ? -1 : 1));
   const [dictionary, postings] = [new Bytes(), new Bytes()];
   const blocks: number[] = [];
   let before = "";
@@ -101,20 +105,6 @@ export function encodePostings(found: Postings, markets: number, unicode = unico
     ["postings", postings.all],
   ]);
   return Buffer.from(object.buffer);
-}
-
-/** `bytes` has one character for each byte of the word in UTF-8. */
-interface Word {
-  bytes: string;
-  ordinals: readonly number[];
-}
-
-/** Strings of bytes compare, and share beginnings, as the bytes do. */
-function sortedWords(postings: Postings): Word[] {
-  return Array.from(postings, ([text, ordinals]) => ({
-    bytes: Buffer.from(text).toString("latin1"),
-    ordinals: ordinals.sort((a, b) => a - b),
-  })).sort((a, b) => (a.bytes < b.bytes ? -1 : 1));
 }
 
 function sharedLength(a: string, b: string): number {

@@ -33,7 +33,6 @@ import {
 } from "./index-header.ts";
 import {
   type ColumnHeader,
-  type ColumnSource,
   fieldsIn,
   isKnown,
   type LabelTables,
@@ -133,8 +132,8 @@ function copyResident(key: string, stored: Buffer, columns: readonly ColumnHeade
   return { residentBytes, section };
 }
 
-/** The columns that the index header names. */
-function copyColumns(key: string, stored: Buffer) {
+/** The columns that the index header names, as views of a copy of the part that queries need. */
+export function openColumns(key: string, stored: Buffer) {
   const { markets, epochs, columns } = parseIndexHeader(key, readIndexHeader(key, stored));
   return { key, markets, epochs, columns, ...copyResident(key, stored, columns) };
 }
@@ -154,12 +153,9 @@ export function readPages(key: string, stored: Buffer): Page[] {
   }));
 }
 
-/** Columns are read as views of a copy of the part that queries need. */
-export const openColumns = (key: string, stored: Buffer): ColumnSource => copyColumns(key, stored);
-
 /** The bytes must have been checked against the hash. Adds the labels to `tables`. */
 export function loadSegment(key: string, stored: Buffer, tables: LabelTables): Segment {
-  const source = copyColumns(key, stored);
+  const source = openColumns(key, stored);
   const { markets, residentBytes } = source;
   const pages = readPageTable(key, source.section);
   const fields = fieldsIn(source.columns);

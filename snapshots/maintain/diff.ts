@@ -2,7 +2,7 @@ import { Fault } from "../../schemas/errors.ts";
 import type { Commit, Manifest, NamedObject } from "../../schemas/store/stored-objects.ts";
 import { difference, Entries, type Sides } from "../changes/difference.ts";
 import { rowOf } from "../changes/record.ts";
-import { type Changes, DetailCount, protocolChanges, summaryOf } from "../changes/summary.ts";
+import { DetailCount, type MarketChanges, protocolChanges, summaryOf } from "../changes/summary.ts";
 import { differingRows } from "../changes/walk.ts";
 import { MissingObjectError } from "../store/errors.ts";
 import { layout } from "../store/layout.ts";
@@ -12,22 +12,11 @@ import type { Storage } from "../store/storage.ts";
 import { readRunLog, type Signing } from "../trust/log/believe.ts";
 import { findCommit } from "./commits.ts";
 
-export interface DiffReport {
-  since: { commit: number; snapshotId: string };
-  until: { commit: number; snapshotId: string };
-  changes: Changes;
-}
-
 /**
  * `older` and `newer` are each a commit number, or the first 8 or more digits of a snapshot id. Reads only what
  * differs. With keys in `signing`, one of them must have signed the newest commit.
  */
-export async function diff(
-  storage: Storage,
-  older: string,
-  newer: string,
-  signing: Signing = {},
-): Promise<DiffReport> {
+export async function diff(storage: Storage, older: string, newer: string, signing: Signing = {}) {
   const { newest } = await readRunLog(storage, signing);
   if (!newest) throw new Fault("SNAPSHOT_NOT_FOUND", `${storage.location}: nothing has been published yet`);
   const [since, until] = [await findCommit(storage, older, newest), await findCommit(storage, newer, newest)];
@@ -46,11 +35,7 @@ export async function diff(
   };
 }
 
-async function marketChanges(
-  read: ReadObject,
-  older: Manifest,
-  newer: Manifest,
-): Promise<Changes["markets"]> {
+async function marketChanges(read: ReadObject, older: Manifest, newer: Manifest): Promise<MarketChanges> {
   const sides: Sides = { before: new Entries(), after: new Entries() };
   for await (const { before, after } of differingRows(read, older, newer)) {
     if (before) sides.before.add(rowOf(before));

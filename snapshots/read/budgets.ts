@@ -129,12 +129,6 @@ export const cacheShares = {
   superseded: 1 / 4,
 } as const;
 
-export interface MemoCounts {
-  bytes: number;
-  hits: number;
-  misses: number;
-}
-
 /** Keeps the results used last, by name. Concurrent calls of a name share the work for it. */
 export class Memo<V extends NonNullable<unknown>> {
   readonly #kept: LRUCache<string, V, () => Promise<V>>;
@@ -177,7 +171,7 @@ export class Memo<V extends NonNullable<unknown>> {
   }
 
   /** Bytes, or whatever else the memo counts, in memory now; hits and misses since the start. */
-  counts(): MemoCounts {
+  counts() {
     return { bytes: this.#kept.calculatedSize, hits: this.#hits, misses: this.#misses };
   }
 }

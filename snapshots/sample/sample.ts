@@ -28,18 +28,11 @@ export interface SampleOptions {
 /** What `npm run sample` makes by default. */
 export const sampleDefaults = { markets: 20_000, protocols: 100, days: 30, outcomes: 800, seed: 1 } as const;
 
-interface SampleReport {
-  directory: string;
-  markets: number;
-  protocols: number;
-  /** One for each protocol and day. */
-  scores: number;
-  files: number;
-  bytes: number;
-}
-
-/** Writes Parquet sources: `markets/part-00000.parquet` and following, and `protocol_scores.parquet`. */
-export async function writeSample(options: SampleOptions): Promise<SampleReport> {
+/**
+ * Writes Parquet sources: `markets/part-00000.parquet` and following, and `protocol_scores.parquet`, which has one of the
+ * `scores` for each protocol and day.
+ */
+export async function writeSample(options: SampleOptions) {
   const { directory, markets, protocols, days, outcomes, seed, threads } = options;
   const { marketsPerFile = 50_000, daysBack = 0 } = options;
   const marketsDirectory = join(directory, "markets");

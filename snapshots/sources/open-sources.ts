@@ -223,12 +223,11 @@ function namedContents(
 function requirePinned({ files }: PinnedFiles, found: readonly NamedContent[]): void {
   const [before, now] = [files, found].map((all) => new Map(all.map(({ name, hash }) => [name, hash])));
   const refusals = new RefusalList();
-  for (const name of new Set([...before!.keys(), ...now!.keys()]))
-    if (before!.get(name) !== now!.get(name)) refusals.add({ file: name, rule: unplannedRule });
+  const rule = "is not as it was when the run was planned; plan another run";
+  for (const file of new Set([...before!.keys(), ...now!.keys()]))
+    if (before!.get(file) !== now!.get(file)) refusals.add({ file, rule });
   refusals.throwIfAny();
 }
-
-const unplannedRule = "is not as it was when the run was planned; plan another run";
 
 /**
  * Finds the known ones among the files of markets. None counts as unchanged when `known` is undefined, because other

@@ -124,27 +124,22 @@ export interface Refusal {
   rule: string;
 }
 
-/** `total` counts all places that break the rule. */
-export interface CountedRefusal extends Refusal {
-  total: number;
-}
-
 /**
  * The sources break the contract, and nothing was published. `refusals` names up to 20 places per rule, grouped by
- * rule. `counted` adds the number of all places that break the rule.
+ * rule. `counted` adds the number of all places that break the rule, `total`.
  */
 export class SourceRefusal extends Error {
   readonly code = "SOURCES_REFUSED";
   readonly refusals: readonly Refusal[];
-  readonly counted: readonly CountedRefusal[];
+  readonly counted: readonly (Refusal & { total: number })[];
 
   constructor(refusals: readonly Refusal[], totals: ReadonlyMap<string, number> = new Map()) {
     const byRule = Map.groupBy(refusals, ({ rule }) => rule);
     const totalOf = (rule: string) => Math.max(totals.get(rule) ?? 0, byRule.get(rule)!.length);
-    const lines = [...byRule].flatMap(([rule, places]) => [
-      ...places.map(describeRefusal),
-      ...(totalOf(rule) > places.length ? [describeTotal(places.length, totalOf(rule), rule)] : []),
-    ]);
+    const lines = [...byRule].flatMap(([rule, places]) => {
+      const more = `${places.length} of ${totalOf(rule).toLocaleString("en-US")} shown: ${rule}`;
+      return [...places.map(describeRefusal), ...(totalOf(rule) > places.length ? [printable(more)] : [])];
+    });
     super(lines.join("\n"));
     this.refusals = refusals;
     this.counted = refusals.map((refusal) => ({ ...refusal, total: totalOf(refusal.rule) }));
@@ -155,11 +150,6 @@ export class SourceRefusal extends Error {
 function describeRefusal({ file, row, column, value, rule }: Refusal): string {
   const place = [file, row, column && `column ${column}`].filter(Boolean).join(", ");
   return printable(`${place}: ${value === undefined ? "" : `${value}, `}${rule}`);
-}
-
-/** For example `20 of 18,133 shown: must be from 300 to 1000`. */
-function describeTotal(shown: number, total: number, rule: string): string {
-  return printable(`${shown} of ${total.toLocaleString("en-US")} shown: ${rule}`);
 }
 
 /** Keeps the first places of each rule, and counts all. */

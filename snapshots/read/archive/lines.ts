@@ -301,7 +301,7 @@ export class StoredRuns {
     const key = layout.page(page.hash);
     const [first, last] = [runs[0]!, runs.at(-1)!];
     const range = rangeOfRuns(page.runs, first, last);
-    if (this.#objects.has(key) || range.bytes > page.bytes * wholeShare) {
+    if (this.#objects.kept.has(key) || range.bytes > page.bytes * wholeShare) {
       this.#pages.set(page.hash, await this.#objects.get(key, page));
       return;
     }
@@ -322,7 +322,7 @@ export class StoredRuns {
     };
     for (const run of runs) {
       const name = nameOfRun(page, run);
-      this.#runs.set(name, await this.#objects.part(name, () => readRun(run)));
+      this.#runs.set(name, await this.#objects.kept.get(name, () => readRun(run)));
     }
   }
 }

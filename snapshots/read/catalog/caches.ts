@@ -10,30 +10,22 @@ import { inParallel } from "../../store/in-parallel.ts";
 import { layout } from "../../store/layout.ts";
 import { readObject } from "../../store/objects.ts";
 import type { ByteRange, Storage } from "../../store/storage.ts";
-import { awaitBudget, cacheShares, Memo, type MemoCounts, SingleFlight } from "../budgets.ts";
+import { awaitBudget, cacheShares, Memo, SingleFlight } from "../budgets.ts";
 import type { Snapshot } from "./snapshots.ts";
 
 /** Caches immutable objects by key, and parts of them. Each is verified when it is read. */
 export class ObjectCache {
   readonly #storage: Storage;
-  readonly #kept: Memo<Buffer>;
+  /** Parts have names of their own, and memory of their own. */
+  readonly kept: Memo<Buffer>;
 
   constructor(storage: Storage, maxBytes: number) {
     this.#storage = storage;
-    this.#kept = new Memo({ most: maxBytes }, ({ length }) => length);
+    this.kept = new Memo({ most: maxBytes }, ({ length }) => length);
   }
 
   get(key: string, ref: NamedObject): Promise<Buffer> {
-    return this.#kept.get(key, () => readObject(this.#storage, key, ref, awaitBudget));
-  }
-
-  has(key: string): boolean {
-    return this.#kept.has(key);
-  }
-
-  /** A part of an object, by a name of its own, with memory of its own. `read` verifies it. */
-  part(name: string, read: () => Promise<Buffer>): Promise<Buffer> {
-    return this.#kept.get(name, read);
+    return this.kept.get(key, () => readObject(this.#storage, key, ref, awaitBudget));
   }
 
   /** As the store has them: the caller verifies them. */
@@ -43,8 +35,8 @@ export class ObjectCache {
     throw new MissingObjectError(key);
   }
 
-  counts(): MemoCounts {
-    return this.#kept.counts();
+  counts() {
+    return this.kept.counts();
   }
 }
 

@@ -63,7 +63,9 @@ export class Catalog {
     this.objects = new ObjectCache(storage, share(cacheShares.objects));
     this.derived = createDerived(share);
     this.answers = new AnswerCache(share(cacheShares.answers));
-    this.words = new WordIndex(storage, () => this.#mostMarkets());
+    const marketsOf = ({ commit }: ListedSnapshot) => commit.counts.markets;
+    const held = () => [...this.#superseded.values(), ...(this.#current ? [this.#current] : [])];
+    this.words = new WordIndex(storage, () => Math.max(0, ...held().map(marketsOf)));
     this.#superseded = new SupersededSnapshots(share(cacheShares.superseded));
     this.log = new CommitLog(storage, options);
     this.ids = new IdIndex(storage, this.objects);
@@ -98,11 +100,6 @@ export class Catalog {
     const segments = this.#liveSegments();
     const held = [...segments, ...Object.values(this.#tables), this.words];
     return held.reduce((sum, { residentBytes }) => sum + residentBytes, this.ids.residentBytes(segments));
-  }
-
-  #mostMarkets(): number {
-    const held = this.#superseded.values().map(({ commit }) => commit.counts.markets);
-    return Math.max(this.#current?.commit.counts.markets ?? 0, ...held);
   }
 
   /** Bytes that superseded snapshots keep in memory: manifests, and indexes that the current snapshot does not have. */

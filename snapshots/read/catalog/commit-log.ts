@@ -131,7 +131,10 @@ export class CommitLog {
   /** Undefined when the log has no commit of this number. Throws DAMAGED_LOG when the log does not lead there. */
   async entry(number: number): Promise<LogEntry | undefined> {
     if (number < 1 || number > (this.#newest?.entry.commit ?? 0)) return undefined;
-    while (number < this.#oldest!.entry.commit) await this.#fetchOlder();
+    while (number < this.#oldest!.entry.commit) {
+      if (this.#broken) throw this.#broken;
+      await this.#reading.run("older", () => this.#fetchOlder());
+    }
     return this.#entries.get(number);
   }
 
@@ -203,13 +206,7 @@ export class CommitLog {
     return fresh.at(-1)!.previous === known.digest ? fresh : undefined;
   }
 
-  /** Fetches the next commits back, unless that is already in progress. */
   async #fetchOlder(): Promise<void> {
-    if (this.#broken) throw this.#broken;
-    await this.#reading.run("older", () => this.#fetch());
-  }
-
-  async #fetch(): Promise<void> {
     const successor = this.#oldest!;
     try {
       const older = await commitsBefore(this.#storage, successor);

@@ -193,7 +193,11 @@ interface LogProof extends Pick<MarketProof, "snapshotId" | "commit" | "entry" |
 /** A commit, and what proves that the log has it. */
 export type Logged = [commit: LogEntry, prove: () => Promise<LogProof>];
 
-/** A query for what leads from a snapshot to the newest checkpoint. */
+/**
+ * A query for what leads from a snapshot to the newest checkpoint. Without `asOf` it is that of the current commit while
+ * the log goes on to one that this process has not taken up: readers refuse an answer that is not of the last commit of
+ * its checkpoint.
+ */
 export async function askProven<Plan>(
   catalog: Catalog,
   publicLog: PublicLog,
@@ -202,23 +206,11 @@ export async function askProven<Plan>(
   plan: (...logged: Logged) => Promise<Plan>,
 ): Promise<Asked<Plan>> {
   const commit = await commitAsOf(catalog, asOf);
-  const checkpoint = await checkpointFor(publicLog, commit, asOf);
+  const newest = await publicLog.checkpoint();
+  const isAhead = !asOf && newest !== undefined && newest.size > commit.commit;
+  const checkpoint = (isAhead && (await publicLog.checkpointOf(commit.commit))) || newest;
   const etag = weakTag(commit, ...name, checkpoint?.note ?? "");
   return { commit, etag, plan: () => plan(commit, () => proveCommit(publicLog, commit, checkpoint)) };
-}
-
-/**
- * The newest checkpoint. Without `asOf` it is that of the current commit while the log goes on to one that this process
- * has not taken up: readers refuse an answer that is not of the last commit of its checkpoint.
- */
-async function checkpointFor(
-  publicLog: PublicLog,
-  { commit }: LogEntry,
-  asOf: AsOf | undefined,
-): Promise<NotedCheckpoint | undefined> {
-  const newest = await publicLog.checkpoint();
-  if (asOf || !newest || newest.size <= commit) return newest;
-  return (await publicLog.checkpointOf(commit)) ?? newest;
 }
 
 /** Proves that a checkpoint's log has a commit. Without a checkpoint, or with an older one, the entry comes alone. */

@@ -131,13 +131,10 @@ export class IndexParts {
       return await work();
     } catch (error) {
       const gone = error instanceof MissingObjectError || error instanceof FormatError;
-      if (!gone || this.#isCurrent(ref)) throw error;
+      const { segments } = this.#catalog.requireCurrent().manifest;
+      if (!gone || segments.some(({ hash }) => hash === ref?.hash)) throw error;
       return undefined;
     }
-  }
-
-  #isCurrent(ref: Refs | undefined): boolean {
-    return this.#catalog.requireCurrent().manifest.segments.some(({ hash }) => hash === ref?.hash);
   }
 
   async #read(name: string, ref: Refs, part: Part): Promise<Buffer> {
@@ -148,23 +145,19 @@ export class IndexParts {
   }
 
   async #bytesOf(ref: Refs, { source, offset, bytes }: Part): Promise<Buffer> {
-    const { objects } = this.#catalog;
-    if (source === "page") return this.#leavesOf(ref, offset);
+    const { objects, derived } = this.#catalog;
+    const key = layout.segment(ref.hash);
+    const segment = () => objects.get(key, { hash: ref.hash, bytes: ref.bytes });
+    if (source === "page")
+      return derived.hashes.get(`page/${ref.hash}/${offset}`, async () =>
+        Buffer.concat(await leavesOf(objects, openPages(key, await segment()).page(offset))),
+      );
     const stored = {
-      segment: () => objects.get(layout.segment(ref.hash), { hash: ref.hash, bytes: ref.bytes }),
+      segment,
       ids: () => objects.get(layout.ids(ref.ids.hash), ref.ids),
       words: () => objects.get(layout.words(ref.words.hash), ref.words),
     };
     return (await stored[source]()).subarray(offset, offset + bytes);
-  }
-
-  async #leavesOf({ hash, bytes }: Refs, index: number): Promise<Buffer> {
-    const { objects, derived } = this.#catalog;
-    return derived.hashes.get(`page/${hash}/${index}`, async () => {
-      const segmentKey = layout.segment(hash);
-      const segment = openPages(segmentKey, await objects.get(segmentKey, { hash, bytes }));
-      return Buffer.concat(await leavesOf(objects, segment.page(index)));
-    });
   }
 }
 

@@ -43,8 +43,6 @@ const readAtOnce = 8;
 // Hashing the ids of a segment takes as long as inflating this many runs.
 const stepsPerTree = 15;
 
-type ShownSegment = MarketAbsence["segments"][number];
-
 /** The id that is asked for (INTERFACE 4.12). */
 export function parseAbsenceQuery(parameters: Parameters): string {
   const { name } = idParameter;
@@ -97,7 +95,7 @@ function showAround(
   stored: Buffer,
   tree: Buffer,
   hash: number,
-): ShownSegment {
+): MarketAbsence["segments"][number] {
   const { from, to, entries } = entriesOf(stored, hash);
   const bytes = chunkBytes.ids;
   const size = Math.ceil(ids.bytes / bytes);

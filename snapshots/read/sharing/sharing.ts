@@ -4,7 +4,7 @@ import { type Shape, sourceName } from "../../../schemas/shapes.ts";
 import type { ExportFile, ExportRecord, ParquetFile } from "../../../schemas/store/stored-objects.ts";
 import { exportedColumns, maxInteger } from "../../export/export-records.ts";
 import type { Catalog } from "../catalog/catalog.ts";
-import type { CommitLog, LogEntry } from "../catalog/commit-log.ts";
+import type { CommitLog } from "../catalog/commit-log.ts";
 import type { Exports } from "../catalog/exports.ts";
 import { canonicalTime, invalidParameter, optionalInteger, type Parameters, timeOf } from "../parameters.ts";
 
@@ -157,6 +157,7 @@ export async function changesOf(
   parameters: Parameters,
 ): Promise<{ newest: TableVersion; first: number; versions: VersionChanges[] }> {
   const newest = await findVersion(source, {});
+  const { exports } = source;
   const { log } = source.catalog;
   const end = async (name: "starting" | "ending") => {
     const version = optionalInteger(parameters, `${name}Version`, 0, Number.MAX_SAFE_INTEGER);
@@ -182,8 +183,20 @@ export async function changesOf(
     throw invalidParameter("endingVersion", `Ask for at most ${maxVersions} versions at a time.`);
   const versions: VersionChanges[] = [];
   for (let version = from; version <= to; version += 1) {
-    const entry = (await log.entry(version))!;
-    versions.push(await changesOfVersion(source.exports, entry, await log.believable(version - 1)));
+    const { publishedAt, snapshotId, changes } = (await log.entry(version))!;
+    const isSame = (await log.believable(version - 1))?.snapshotId === snapshotId;
+    const changed = changes && !isSame ? await exports.changes(changes.hash) : undefined;
+    // All rows of the first version are new.
+    const first = !changes && version === 1 ? await exports.list() : [];
+    const added = first.find((each) => each.snapshotId === snapshotId)?.files;
+    const files = isSame ? [] : (changed ?? added);
+    if (!files)
+      throw new Fault(
+        "VERSION_NOT_FOUND",
+        `What version ${version} changed was not exported; begin with a later version, or read the table anew. The ` +
+          "publisher exports changes with publish --export.",
+      );
+    versions.push({ version, publishedAt, kind: added ? "add" : "cdf", changes: changes?.hash, files });
   }
   return { newest, first: from, versions };
 }
@@ -191,27 +204,6 @@ export async function changesOf(
 /** The first commit published at or after a time, or the next one there will be. Throws where the log is damaged. */
 const firstSince = async (log: CommitLog, time: string) =>
   ((await log.find(({ publishedAt }) => publishedAt < time))?.commit ?? 0) + 1;
-
-async function changesOfVersion(
-  exports: TableSource["exports"],
-  { commit: version, publishedAt, snapshotId, changes }: LogEntry,
-  before: LogEntry | undefined,
-): Promise<VersionChanges> {
-  const of = { version, publishedAt, kind: "cdf" as const, changes: changes?.hash };
-  if (before?.snapshotId === snapshotId) return { ...of, files: [] };
-  if (changes) {
-    const files = await exports.changes(changes.hash);
-    if (files) return { ...of, files };
-  } else if (version === 1) {
-    const record = (await exports.list()).find((each) => each.snapshotId === snapshotId);
-    if (record) return { ...of, kind: "add", files: record.files };
-  }
-  throw new Fault(
-    "VERSION_NOT_FOUND",
-    `What version ${version} changed was not exported; begin with a later version, or read the table anew. The ` +
-      "publisher exports changes with publish --export.",
-  );
-}
 
 interface DeltaField {
   name: string;

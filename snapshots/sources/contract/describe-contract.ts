@@ -16,12 +16,7 @@ import {
   unwanted,
 } from "./source-tables.ts";
 
-interface Contract {
-  table: SourceTable;
-  row: string;
-}
-
-const contracts: readonly Contract[] = [
+const contracts = [
   { table: marketsTable(undefined), row: "One row for each resolved market." },
   {
     table: protocolScoresTable(undefined),

@@ -75,12 +75,8 @@ export function typeOf(shape: FileShape): string {
     case "map":
       return `MAP(VARCHAR, ${typeOf(shape.of)})`;
     case "struct":
-      return `STRUCT(${shape.fields.map(memberType).join(", ")})`;
+      return `STRUCT(${shape.fields.map(({ name, shape }) => `${identifier(name)} ${typeOf(shape)}`).join(", ")})`;
   }
-}
-
-function memberType({ name, shape }: FileField): string {
-  return `${identifier(name)} ${typeOf(shape)}`;
 }
 
 /**
@@ -215,15 +211,15 @@ export function bareJson(value: string): string {
 }
 
 export function shallowJson(levels: number): Rule {
-  const rule = `must not be nested more than ${maxDepth} deep`;
-  return { rule, holds: (value) => shallow(value, levels), bounding: true };
-}
-
-function shallow(value: string, levels: number): string {
   let pattern = "";
   for (let level = 0; level < levels; level += 1) pattern = `(?:\\[${pattern}\\])*`;
-  const brackets = `regexp_replace(translate(${bareJson(value)}, '{}', '[]'), '[^\\[\\]]', '', 'g')`;
-  return `regexp_full_match(${brackets}, ${quoted(pattern)})`;
+  const brackets = (value: string) =>
+    `regexp_replace(translate(${bareJson(value)}, '{}', '[]'), '[^\\[\\]]', '', 'g')`;
+  return {
+    rule: `must not be nested more than ${maxDepth} deep`,
+    holds: (value) => `regexp_full_match(${brackets(value)}, ${quoted(pattern)})`,
+    bounding: true,
+  };
 }
 
 /** Limits the size of columns with lists, without rendering them. */

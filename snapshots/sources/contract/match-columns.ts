@@ -37,25 +37,19 @@ interface SchemaFault {
   rule: string;
 }
 
-interface ColumnMatch {
-  fields: readonly FileField[];
-  faults: readonly SchemaFault[];
-  /** Columns and struct members that the contract does not name. */
-  extra: readonly string[];
-}
-
-/** `empty` are paths of lists without an item in any row: these may be of any type. */
+/**
+ * `empty` are paths of lists without an item in any row: these may be of any type. `extra` has the columns and struct
+ * members that the contract does not name.
+ */
 export function matchColumns(
-  { members, latest }: Columns,
+  { members, latest }: Pick<SourceTable, "members" | "latest">,
   columns: readonly NamedType[],
   empty: ReadonlySet<string> = new Set(),
-): ColumnMatch {
+) {
   const found: Findings = { faults: [], extra: [], latest, empty };
   const fields = matchFields(members, columns, "", found);
   return { fields, faults: found.faults, extra: found.extra };
 }
-
-type Columns = Pick<SourceTable, "members" | "latest">;
 
 interface Findings extends Pick<SourceTable, "latest"> {
   faults: SchemaFault[];

@@ -5,18 +5,18 @@ import { forgeTiers, numbersOfTiers } from "../../../schemas/versions.ts";
 import { quoted, textList } from "../duckdb/sql-literals.ts";
 
 export const sourceNames = ["markets", "protocol_scores"] as const;
-type SourceName = (typeof sourceNames)[number];
 
 export interface SourceTable {
   /** For example `markets` for the file `markets.parquet`, or the Parquet files below `markets/`. */
-  name: SourceName;
+  name: (typeof sourceNames)[number];
   label: string;
   /** Its columns. Only values inside `any` may be null. */
   members: Members;
   /** The latest time that a row may have, once it is known. */
   latest: Date | undefined;
   rowRules: readonly RowRule[];
-  unique: UniqueKey;
+  /** No two rows may share `key`, which is SQL over a row's columns. Rows where it is null break another rule. */
+  unique: { key: string; column: string; rule: string };
 }
 
 /** A rule for a whole row. A refusal names `column`, if there is one, and shows `value`, which is SQL. */
@@ -26,14 +26,6 @@ export interface RowRule {
   /** SQL over the row's columns that is false exactly when the row breaks the rule. It is never null. */
   holds: string;
   value: string;
-}
-
-/** No two rows of a source may share it. Rows whose key is null are ignored; they break another rule. */
-interface UniqueKey {
-  /** SQL over the row's columns. */
-  key: string;
-  column: string;
-  rule: string;
 }
 
 const dimensionKeys = "list_sort(list_transform(dimensions, lambda dimension: dimension.key))";

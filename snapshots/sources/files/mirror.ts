@@ -12,12 +12,6 @@ import { sourceNames } from "../contract/source-tables.ts";
 import { type KnownFiles, RefusalList, SourceRefusal } from "../sources.ts";
 import { changedRule, refuseDifferences, type SourceFolder, SourceNames } from "./source-files.ts";
 
-/** A local copy of the sources on S3, made for one run. Only that run writes to it. The cache stays when it is closed. */
-interface SourceMirror extends Required<Omit<SourceFolder, "script">> {
-  /** The other files were in the cache, or are known. */
-  downloaded: Size;
-}
-
 interface MirrorOptions {
   /** The folder of all caches; each address has its own in there. */
   cacheDirectory: string;
@@ -32,14 +26,15 @@ const folderName = new RegExp(`^run-${ownerPattern}[0-9A-Za-z]{6}$`);
 /**
  * Downloads the Parquet sources below an address into a new directory for this run. Files that are in the cache, by key
  * and ETag, are not fetched again; files that are no longer listed are removed from it. The directory's files are hard
- * links, so runs that share a cache cannot take files from each other. Throws SourceRefusal when an object changes
+ * links, so runs that share a cache cannot take files from each other. The cache stays when the directory is closed.
+ * Files that are not in `downloaded` were in the cache, or are known. Throws SourceRefusal when an object changes
  * meanwhile or its key cannot be a file name.
  */
 export async function mirrorSources(
   s3: S3Location,
   client: S3Client,
   { cacheDirectory, progress = () => {}, known }: MirrorOptions,
-): Promise<SourceMirror> {
+): Promise<Required<Omit<SourceFolder, "script">> & { downloaded: Size }> {
   const storage = s3Storage(s3, client);
   const cache = join(cacheDirectory, sha256(storage.location));
   const [objects, runs] = [join(cache, "objects"), join(cache, "runs")];
@@ -53,10 +48,10 @@ export async function mirrorSources(
   const close = () => rm(directory, { recursive: true, force: true });
   try {
     const byListing = new Map(known?.files.flatMap((file) => (file.listed ? [[file.listed, file]] : [])));
-    const digests = new Map(listed.map((file) => [file.name, listingDigest(storage.location, file)]));
+    const digests = new Map(listed.map(({ name, fingerprint }) => [name, fingerprint]));
     const unfetched = new Map<string, SourceFileRef>();
-    for (const { name } of listed) {
-      const same = byListing.get(digests.get(name)!);
+    for (const [name, fingerprint] of digests) {
+      const same = byListing.get(fingerprint);
       if (same) unfetched.set(name, same);
     }
     const wanted = listed.filter(({ name }) => !unfetched.has(name));
@@ -98,8 +93,8 @@ async function listRemote(storage: Storage): Promise<{ files: RemoteFile[]; pass
       for await (const { key: name, bytes, tag } of storage.list(prefix)) {
         if (!names.add(name)) continue;
         if (!tag) throw new StorageError(`${storage.location}: ${name} is listed without an ETag`);
-        // Covers name and size too, because ETags alone may collide.
-        files.push({ name, bytes, tag, fingerprint: sha256(JSON.stringify([name, bytes, tag])) });
+        const fingerprint = sha256(JSON.stringify([storage.location, name, bytes, tag]));
+        files.push({ name, bytes, tag, fingerprint });
       }
     }
     await refusals.gather(() => names.judge(storage.location, () => topNames(storage)));
@@ -136,11 +131,6 @@ function refuseUnusableNames(names: readonly string[]): void {
       refusals.add({ file, rule: "is a key below another file's, which cannot be a folder too" });
   }
   refusals.throwIfAny();
-}
-
-/** Identifies the content of a file as far as a listing can. */
-function listingDigest(location: string, { name, bytes, tag }: RemoteFile): string {
-  return sha256(JSON.stringify([location, name, bytes, tag]));
 }
 
 /** Links cached files into the directory, creates the folders for all files, and returns the missing files. */
@@ -203,7 +193,7 @@ interface RemoteFile {
   bytes: number;
   /** The ETag without quotes. */
   tag: string;
-  /** The name of its content in the cache. */
+  /** Identifies its content as far as a listing can, and names it in the cache. ETags alone may collide. */
   fingerprint: string;
 }
 

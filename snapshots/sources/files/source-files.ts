@@ -37,17 +37,12 @@ export interface SourceFile {
   fingerprint: string;
 }
 
-/** `passed` has the names that are passed over. */
-interface ListedFiles {
-  files: SourceFile[];
-  passed: readonly string[];
-}
-
 /**
  * The files of one source: `<name>.parquet`, or every `*.parquet` below `<name>/`, by name. Throws SourceRefusal when
- * these are not files of a source, or there are none. A mirror's files were judged when they were listed.
+ * these are not files of a source, or there are none. A mirror's files were judged when they were listed. `passed` has
+ * the names that are passed over.
  */
-export async function listSourceFiles(folder: SourceFolder, name: SourceTable["name"]): Promise<ListedFiles> {
+export async function listSourceFiles(folder: SourceFolder, name: SourceTable["name"]) {
   const { path: root, listed, script } = folder;
   const names = new SourceNames(name);
   const single = `${name}.parquet`;

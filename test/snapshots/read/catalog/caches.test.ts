@@ -36,7 +36,7 @@ const catalogOf = (cacheBytes: number) => new Catalog(memoryStorage(new Map()), 
 
 test("the caches of a catalog share its bytes: half for objects, an eighth for what follows from them", async () => {
   const { objects, derived } = catalogOf(1_280_000);
-  expect(await kept((name, make) => objects.part(name, make), Buffer.alloc(1000))).toBe(640);
+  expect(await kept((name, make) => objects.kept.get(name, make), Buffer.alloc(1000))).toBe(640);
   expect(objects.counts()).toEqual({ bytes: 640_000, hits: 640, misses: 2001 });
   // Beside each, what its entry takes.
   const piece = (bytes: number) => ({ bytes: Buffer.allocUnsafeSlow(bytes).subarray(0, 1) });
@@ -70,8 +70,8 @@ test.each<[string, entries: number, Parameters<typeof pageOf>[1]]>([
 test("an entry that is being made reaches those who wait for it, though others took its place", async () => {
   const { objects } = catalogOf(2000);
   const made = Promise.withResolvers<Buffer>();
-  const waiting = objects.part("slow", () => made.promise);
-  for (const name of ["a", "b"]) await objects.part(name, async () => Buffer.alloc(1000));
+  const waiting = objects.kept.get("slow", () => made.promise);
+  for (const name of ["a", "b"]) await objects.kept.get(name, async () => Buffer.alloc(1000));
   made.resolve(Buffer.from("slow"));
   expect(String(await waiting)).toBe("slow");
 });
