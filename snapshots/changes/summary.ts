@@ -13,7 +13,6 @@ import { parseObject } from "../store/objects.ts";
 import { type ChangedLines, countsOf, type Difference, type Sides } from "./difference.ts";
 
 type Records = Manifest["scores"]["records"];
-type ReadRecord = (ref: NamedObject) => Promise<Buffer>;
 
 /**
  * Compares protocols by the hashes of their records, and the changed ones member by member. Damaged records are not
@@ -22,17 +21,23 @@ type ReadRecord = (ref: NamedObject) => Promise<Buffer>;
 export async function protocolChanges(
   before: Records,
   after: Records,
-  read: ReadRecord,
+  read: (ref: NamedObject) => Promise<Buffer>,
 ): Promise<ProtocolChanges> {
   const [old, fresh] = [Object.keys(before), Object.keys(after)];
   const added = fresh.filter((slug) => !Object.hasOwn(before, slug));
   const removed = old.filter((slug) => !Object.hasOwn(after, slug));
-  const both = fresh.filter((slug) => Object.hasOwn(before, slug));
-  const changed = both.filter((slug) => before[slug]!.hash !== after[slug]!.hash);
+  const kept = fresh.filter((slug) => Object.hasOwn(before, slug));
+  const changed = kept.filter((slug) => before[slug]!.hash !== after[slug]!.hash);
   const fields = new Map<string, number>();
+  const membersOf = async (ref: NamedObject) => {
+    const record = parseObject(layout.publicObject(ref.hash), await read(ref), ProtocolScore);
+    return new Map(Object.entries(record).map(([name, value]) => [name, JSON.stringify(value)]));
+  };
   await inParallel(changed, async (slug) => {
-    for (const name of await differingMembers(before[slug]!, after[slug]!, read))
-      fields.set(name, (fields.get(name) ?? 0) + 1);
+    const both = async () => [await membersOf(before[slug]!), await membersOf(after[slug]!)];
+    const [old, fresh = []] = (await unless(ObjectError, both)) ?? [];
+    for (const [name, text] of fresh)
+      if (old?.get(name) !== text) fields.set(name, (fields.get(name) ?? 0) + 1);
   });
   const first = (slugs: readonly string[]) => slugs.toSorted().slice(0, namedFirst);
   return {
@@ -42,20 +47,6 @@ export async function protocolChanges(
     first: { added: first(added), changed: first(changed), removed: first(removed) },
     fields: Object.fromEntries([...fields].sort(([a], [b]) => (a < b ? -1 : 1))),
   };
-}
-
-async function differingMembers(
-  before: NamedObject,
-  after: NamedObject,
-  read: ReadRecord,
-): Promise<string[]> {
-  const membersOf = async (ref: NamedObject) => {
-    const record = parseObject(layout.publicObject(ref.hash), await read(ref), ProtocolScore);
-    return new Map(Object.entries(record).map(([name, value]) => [name, JSON.stringify(value)]));
-  };
-  const records = await unless(ObjectError, async () => [await membersOf(before), await membersOf(after)]);
-  const [old, fresh = []] = records ?? [];
-  return Array.from(fresh).flatMap(([name, text]) => (old?.get(name) === text ? [] : [name]));
 }
 
 /** `first` has the first 20 ids or slugs of each kind, ascending. */
@@ -145,12 +136,10 @@ export class DetailCount {
 
   /** The other text of a changed market that moved comes from elsewhere in the archive. */
   #pair({ id, line }: MarketLine, side: keyof Sides): void {
-    const index = indexOf(
-      id,
-      (at) => this.#sides[side].id(this.#difference.changed[side][at]!),
-      this.#difference.changed[side].length,
-    );
-    if (index === undefined || this.#tooMany) return;
+    const changed = this.#difference.changed[side];
+    const idAt = (at: number) => this.#sides[side].id(changed[at]!);
+    const index = firstWhere(0, changed.length, (at) => idAt(at) >= id);
+    if (index === changed.length || idAt(index) !== id || this.#tooMany) return;
     const digests = digestsOf(line);
     const other = this.#waiting.get(index);
     if (other) {
@@ -186,9 +175,3 @@ const tierRank = (tier: string) => (forgeTiers as readonly string[]).indexOf(tie
 
 // One false match in 2^32 does no harm in a summary.
 const digestsOf = (line: Buffer) => members.map((name) => crc32(memberOfLine(line, name) ?? ""));
-
-/** Undefined when the id is not there. Ids ascend. */
-function indexOf(id: string, at: (index: number) => string, count: number): number | undefined {
-  const first = firstWhere(0, count, (index) => at(index) >= id);
-  return first < count && at(first) === id ? first : undefined;
-}

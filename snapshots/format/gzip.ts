@@ -145,6 +145,9 @@ export function storedPiece(raw: Buffer, final = false): DeflatePiece {
   return pieceOf(raw, Buffer.concat([header, raw]));
 }
 
+export const withBetween = <Item>(items: readonly Item[], joint: Item): Item[] =>
+  items.flatMap((item, position) => (position === 0 ? [item] : [joint, item]));
+
 /** Consecutive pieces, not copied together. */
 export interface Spliced {
   parts: Buffer[];

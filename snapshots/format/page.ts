@@ -14,6 +14,7 @@ import {
   release,
   storedHeaderBytes,
   storedPiece,
+  withBetween,
 } from "./gzip.ts";
 
 /**
@@ -72,12 +73,9 @@ export interface Page extends CompressedPage {
   root: string;
 }
 
-const joinedBy = (between: Buffer, lines: readonly Buffer[]) =>
-  Buffer.concat(lines.flatMap((line, position) => (position === 0 ? [line] : [between, line])));
-
 /** A JSON array of markets, newest first, one a line. */
 export function pageText(lines: readonly Buffer[]): Buffer {
-  return Buffer.concat([pageFrame.opening, joinedBy(separator, lines), pageFrame.closing]);
+  return Buffer.concat([pageFrame.opening, ...withBetween(lines, separator), pageFrame.closing]);
 }
 
 /** Gives the run with the lines from `start` to `end` (exclusive) where it is compressed already. */
@@ -97,7 +95,7 @@ export async function compressLines(
       const [start, end] = [run * runMarkets, Math.min((run + 1) * runMarkets, lines.length)];
       const known = await knownRun?.(start, end);
       if (known) return known;
-      const raw = joinedBy(frame.separator, lines.slice(start, end));
+      const raw = Buffer.concat(withBetween(lines.slice(start, end), frame.separator));
       const piece = await compressPiece(raw, runLevel);
       release(raw);
       return piece;
@@ -112,8 +110,7 @@ export function joinRuns(
   { opening, separator, closing }: Frame,
   header?: Buffer,
 ): Buffer {
-  const joint = storedPiece(separator);
-  const between = pieces.flatMap((piece, position) => (position === 0 ? [piece] : [joint, piece]));
+  const between = withBetween(pieces, storedPiece(separator));
   return joinGzip([storedPiece(opening), ...between, storedPiece(closing, true)], header);
 }
 

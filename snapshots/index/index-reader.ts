@@ -99,15 +99,13 @@ function digestIn(json: JsonValue): string {
 }
 
 function sectionsIn(json: JsonValue): IndexHeader["sections"] {
-  const sections = json.members().map(([name, member]) => [name, sectionIn(member)]);
+  const sections = json.members().map(([name, member]) => {
+    const [bytes, root, ...others] = member.items();
+    if (!bytes || !root || others.length > 0) return member.refuse();
+    return [name, [bytes.integer(0), digestIn(root)]];
+  });
   // Without a prototype, names such as `constructor` are not found.
   return Object.assign(Object.create(null), Object.fromEntries(sections));
-}
-
-function sectionIn(json: JsonValue): [bytes: number, root: string] {
-  const [bytes, root, ...others] = json.items();
-  if (!bytes || !root || others.length > 0) json.refuse();
-  return [bytes.integer(0), digestIn(root)];
 }
 
 function* sizesOf({ markets, columns, sections }: IndexHeader) {
@@ -217,11 +215,13 @@ export function readIntegers(
   return { min, max, slices: uint32s(section(field, bytes)) };
 }
 
-export function readLabels(source: ColumnSource, row: LabelField): LabelColumn {
+export function readLabels(source: ColumnSource, row: Extract<FilterField, { kind: "label" }>): LabelColumn {
   const { field } = row;
   const { key, markets, columns, section } = source;
   const frequent = [...frequentOf(columns.find(({ name }) => name === field)!)];
-  const rare = parseLabels(key, `${field}.rare`, section(`${field}.rare`));
+  const rare = parseJson(key, section(`${field}.rare`), `its section ${field}.rare`);
+  if (!Array.isArray(rare) || !rare.every((label) => holds(row, label)))
+    throw new CorruptObjectError(key, `its section ${field}.rare is not a list of labels`);
   const { buffer, byteOffset, length } = section(`${field}.postings`);
   if (length % 2 !== 0) throw new CorruptObjectError(key, `its section ${field}.postings is cut`);
   const postings = new Uint16Array(buffer, byteOffset, length / 2);
@@ -233,16 +233,6 @@ export function readLabels(source: ColumnSource, row: LabelField): LabelColumn {
   const fault = faultIn(read, markets);
   if (fault) throw new CorruptObjectError(key, `its section ${field}.${fault}`);
   return read;
-}
-
-type LabelField = Extract<FilterField, { kind: "label" }>;
-
-function parseLabels(key: string, name: string, bytes: Uint8Array): string[] {
-  const labels = parseJson(key, bytes, `its section ${name}`);
-  const isLabel = (value: unknown) => typeof value === "string" && fitsIn(value, maxLabelBytes);
-  if (!Array.isArray(labels) || !labels.every(isLabel))
-    throw new CorruptObjectError(key, `its section ${name} is not a list of labels`);
-  return labels;
 }
 
 /** One table for each text field, shared by all segments of a process. */

@@ -2,12 +2,12 @@ import { Fault } from "../../schemas/errors.ts";
 import type { Commit, Manifest, NamedObject } from "../../schemas/store/stored-objects.ts";
 import { difference, Entries, type Sides } from "../changes/difference.ts";
 import { rowOf } from "../changes/record.ts";
-import { DetailCount, type MarketChanges, protocolChanges, summaryOf } from "../changes/summary.ts";
+import { DetailCount, protocolChanges, summaryOf } from "../changes/summary.ts";
 import { differingRows } from "../changes/walk.ts";
 import { MissingObjectError } from "../store/errors.ts";
 import { layout } from "../store/layout.ts";
 import { readManifest } from "../store/manifest.ts";
-import { objectsIn, type ReadObject } from "../store/objects.ts";
+import { objectsIn } from "../store/objects.ts";
 import type { Storage } from "../store/storage.ts";
 import { readRunLog, type Signing } from "../trust/log/believe.ts";
 import { findCommit } from "./commits.ts";
@@ -25,26 +25,22 @@ export async function diff(storage: Storage, older: string, newer: string, signi
   const read = objectsIn(storage);
   const record = (ref: NamedObject) => read(layout.publicObject(ref.hash), ref);
   const named = ({ entry: { commit, snapshotId } }: Commit) => ({ commit, snapshotId });
+  const sides: Sides = { before: new Entries(), after: new Entries() };
+  for await (const rows of differingRows(read, before, after)) {
+    if (rows.before) sides.before.add(rowOf(rows.before));
+    if (rows.after) sides.after.add(rowOf(rows.after));
+  }
+  const found = await difference(sides);
+  const count = new DetailCount(sides, found);
+  for await (const rows of differingRows(read, before, after)) count.add(rows);
   return {
     since: named(since),
     until: named(until),
     changes: {
-      markets: await marketChanges(read, before, after),
+      markets: { ...summaryOf(sides, found), details: count.details },
       protocols: await protocolChanges(before.scores.records, after.scores.records, record),
     },
   };
-}
-
-async function marketChanges(read: ReadObject, older: Manifest, newer: Manifest): Promise<MarketChanges> {
-  const sides: Sides = { before: new Entries(), after: new Entries() };
-  for await (const { before, after } of differingRows(read, older, newer)) {
-    if (before) sides.before.add(rowOf(before));
-    if (after) sides.after.add(rowOf(after));
-  }
-  const found = await difference(sides);
-  const count = new DetailCount(sides, found);
-  for await (const rows of differingRows(read, older, newer)) count.add(rows);
-  return { ...summaryOf(sides, found), details: count.details };
 }
 
 /** `near` may share parts with the manifest. */

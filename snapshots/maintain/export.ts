@@ -139,7 +139,12 @@ async function exportCommit(
     );
   const plan = await planFiles(storage, manifest, options.maxTextBytes);
   const exports = (await soundExports(storage, newest.entry, trust)).slice(0, newestExports);
-  const known = knownFiles(exports, stored);
+  // Files by the root of their pages, from which they were made. Nobody reads them again to check that, so the exports
+  // must be trusted. They must be some that stay: a collection may delete files of others until the new record is there.
+  const usable = exports
+    .flatMap((record) => record.files)
+    .filter((file) => isStored(file, stored) && file.stats);
+  const known = new Map(usable.map((file) => [file.root, file]));
   const files: ExportFile[] = [];
   const made: ExportFile[] = [];
   const missing = plan.filter(({ root }) => !known.has(root));
@@ -286,20 +291,6 @@ async function storedFiles(storage: Storage): Promise<Map<string, number>> {
 function isStored({ hash, bytes, chunks }: ParquetFile, stored: ReadonlyMap<string, number>): boolean {
   const isChunked = stored.get(layout.exportChunks(chunks.hash)) === chunks.bytes;
   return isChunked && stored.get(layout.exportFile(hash)) === bytes;
-}
-
-/**
- * Files of earlier exports that the store still has, by the root of their pages. It says from which pages a file was
- * made. Nobody reads the file again to check that, so `exports` must be trusted. They must be some that stay: a
- * collection may delete files of others until the new record is there.
- */
-function knownFiles(
-  exports: readonly ExportRecord[],
-  stored: ReadonlyMap<string, number>,
-): Map<string, ExportFile> {
-  const files = exports.flatMap((record) => record.files);
-  const usable = files.filter((file) => isStored(file, stored) && file.stats);
-  return new Map(usable.map((file) => [file.root, file]));
 }
 
 /** The pages of a segment from `from` (inclusive) to `to` (exclusive), counted from the oldest. */

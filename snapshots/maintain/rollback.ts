@@ -58,7 +58,10 @@ export async function rollback(
   }
   const withdrawn = withdraw(storage, current.entry, wanted.entry.commit + 1);
   await requireComplete(storage, current, wanted);
-  const recorded = await recordChanges(storage, current, wanted);
+  // What it changes in the archive, unless that is too much, or the withdrawn snapshot is damaged, which may be why.
+  const objects = new ObjectWriter(storage);
+  const recorded = await unless(ObjectError, () => recordBetween(storage, objects, current, wanted));
+  if (recorded) await refuseCollected(storage, objects.written);
   const content: CommitContent = {
     formatVersion,
     entry: {
@@ -114,15 +117,4 @@ async function rewriteObjects(storage: Storage, current: Commit, wanted: Previou
   const manifestKey = layout.manifest(manifest.hash);
   await again(manifestKey, manifest);
   await refuseCollected(storage, new Set([manifestKey]), names);
-}
-
-/**
- * Records what the rollback changes in the archive. Undefined when that is too much, or when the withdrawn snapshot is
- * damaged, which may be the reason for the rollback.
- */
-async function recordChanges(storage: Storage, current: Commit, wanted: Commit) {
-  const objects = new ObjectWriter(storage);
-  const made = await unless(ObjectError, () => recordBetween(storage, objects, current, wanted));
-  if (made) await refuseCollected(storage, objects.written);
-  return made;
 }

@@ -74,35 +74,27 @@ export function parseCanonicalFilter(canonical: string): ArchiveFilter {
   return parseFilter(readParameters(canonical, filterNames), true);
 }
 
-/** Names and values in the order of the filter table. */
-type Canonical = Map<string, string>;
-
-/**
- * A query text that readParameters reads. Percent-encodes only what would be read differently, so that a cursor, which
- * carries it, stays short.
- */
-function textOf(canonical: Canonical): string {
-  const pairs = [...canonical].map(
-    ([name, value]) => `${name}=${value.replace(/[\p{Cc} %&+]/gu, encodeURIComponent)}`,
-  );
-  return pairs.join("&");
+/** A filter while it is read. `canonical` has names and values in the order of the filter table. */
+interface Reading {
+  parameters: Parameters;
+  canonical: Map<string, string>;
 }
 
 /** Ignores other parameters. */
 export function parseFilter(parameters: Parameters, isCanonical = false): ArchiveFilter {
-  const conditions: Condition[] = [];
-  const canonical: Canonical = new Map();
-  for (const row of filterFields) {
-    const condition = parseField(row, parameters, canonical);
-    if (condition) conditions.push(condition);
-  }
-  const time = parseTimes(parameters, canonical);
-  if (time) conditions.push(time);
-  const words = parseWords(parameters, isCanonical, canonical);
-  return { conditions, words, canonical: textOf(canonical) };
+  const reading: Reading = { parameters, canonical: new Map() };
+  const fields = filterFields.map((row) => parseField(row, reading));
+  const conditions = [...fields, parseTimes(reading)].filter((condition) => condition !== undefined);
+  const words = parseWords(reading, isCanonical);
+  // readParameters reads this text again. It percent-encodes only what would be read differently, so that a cursor, which
+  // carries it, stays short.
+  const pairs = [...reading.canonical].map(
+    ([name, value]) => `${name}=${value.replace(/[\p{Cc} %&+]/gu, encodeURIComponent)}`,
+  );
+  return { conditions, words, canonical: pairs.join("&") };
 }
 
-function parseWords(parameters: Parameters, isCanonical: boolean, canonical: Canonical): QueryWord[] {
+function parseWords({ parameters, canonical }: Reading, isCanonical: boolean): QueryWord[] {
   const given = parameters.get("q");
   if (given === undefined) return [];
   const { words, prefix } = searchBounds;
@@ -140,21 +132,19 @@ function lengthOf(text: string): number {
   return [...text].length;
 }
 
-function parseField(row: FilterField, parameters: Parameters, canonical: Canonical): Condition | undefined {
+function parseField(row: FilterField, reading: Reading): Condition | undefined {
   if (row.kind === "label") {
-    const value = parameters.get(row.field);
+    const value = reading.parameters.get(row.field);
     if (value === undefined) return undefined;
     if (!fitsIn(value, maxLabelBytes))
       throw invalidParameter(
         row.field,
         `${row.field} must be at most ${maxLabelBytes} bytes in UTF-8; no market has a longer one.`,
       );
-    canonical.set(row.field, value);
+    reading.canonical.set(row.field, value);
     return { kind: "label", field: row.field, value };
   }
-  const ranges = row.values
-    ? parseNamed(row, row.values, parameters, canonical)
-    : parseRange(row, parameters, canonical);
+  const ranges = row.values ? parseNamed(row, row.values, reading) : parseRange(row, reading);
   return ranges && { kind: "integer", field: row.field, ranges };
 }
 
@@ -163,8 +153,7 @@ type IntegerField = Extract<FilterField, { kind: "integer" }>;
 function parseNamed(
   { field, min, several }: IntegerField,
   values: readonly string[],
-  parameters: Parameters,
-  canonical: Canonical,
+  { parameters, canonical }: Reading,
 ): IntegerRange[] | undefined {
   const text = parameters.get(field);
   if (text === undefined) return undefined;
@@ -180,11 +169,7 @@ function parseNamed(
   return ranges;
 }
 
-function parseRange(
-  row: IntegerField,
-  parameters: Parameters,
-  canonical: Canonical,
-): IntegerRange[] | undefined {
+function parseRange(row: IntegerField, { parameters, canonical }: Reading): IntegerRange[] | undefined {
   const [low, high] = [`min_${row.field}`, `max_${row.field}`];
   const min = optionalInteger(parameters, low, row.min, row.max);
   const max = optionalInteger(parameters, high, row.min, row.max);
@@ -196,30 +181,24 @@ function parseRange(
   return [{ min: min ?? row.min, max: max ?? row.max }];
 }
 
-function parseTimes(parameters: Parameters, canonical: Canonical): Condition | undefined {
-  const from = optionalTime(parameters, "from", 0);
-  const to = optionalTime(parameters, "to", dayMilliseconds - 1);
+function parseTimes({ parameters, canonical }: Reading): Condition | undefined {
+  const timeIn = (name: string, dateOnlyAddition: number) => {
+    const text = parameters.get(name);
+    return text === undefined ? undefined : timeOf(name, text, dateOnlyAddition);
+  };
+  const [from, to] = [timeIn("from", 0), timeIn("to", dayMilliseconds - 1)];
   if (from === undefined && to === undefined) return undefined;
   if (from !== undefined && to !== undefined && from > to)
     throw invalidParameter("from", "from is later than to.");
   if (from !== undefined) canonical.set("from", canonicalTime(from));
   if (to !== undefined) canonical.set("to", canonicalTime(to));
-  return {
-    kind: "time",
-    from: from ?? Number.NEGATIVE_INFINITY,
-    to: to ?? Number.POSITIVE_INFINITY,
-  };
+  return { kind: "time", from: from ?? Number.NEGATIVE_INFINITY, to: to ?? Number.POSITIVE_INFINITY };
 }
 
 /** Offsets can push 0000-01-01 and 9999-12-31 over the four-digit years; no market or commit has such a time. */
 export function canonicalTime(time: number): string {
   const [first, last] = [Date.parse("0000-01-01T00:00:00.000Z"), Date.parse("9999-12-31T23:59:59.999Z")];
   return new Date(Math.min(Math.max(time, first), last)).toISOString();
-}
-
-function optionalTime(parameters: Parameters, name: string, dateOnlyAddition: number) {
-  const text = parameters.get(name);
-  return text === undefined ? undefined : timeOf(name, text, dateOnlyAddition);
 }
 
 /** Separated by commas. */

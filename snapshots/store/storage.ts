@@ -114,20 +114,18 @@ const oneAnswer = 1000;
  */
 export function listedOnce(storage: Storage, root: string): Storage {
   let few: Promise<ObjectInfo[] | undefined> | undefined;
+  const listFew = async () => {
+    const infos: ObjectInfo[] = [];
+    for await (const info of storage.list(root)) if (infos.push(info) === oneAnswer) return undefined;
+    return infos;
+  };
   return {
     ...storage,
     async *list(prefix) {
-      if (prefix.startsWith(root)) few ??= listFew(storage, root);
+      if (prefix.startsWith(root)) few ??= listFew();
       const known = prefix.startsWith(root) ? await few : undefined;
       if (!known) return void (yield* storage.list(prefix));
       for (const info of known) if (info.key.startsWith(prefix)) yield info;
     },
   };
-}
-
-/** Undefined where one answer does not show all of them. */
-async function listFew(storage: Storage, prefix: string): Promise<ObjectInfo[] | undefined> {
-  const infos: ObjectInfo[] = [];
-  for await (const info of storage.list(prefix)) if (infos.push(info) === oneAnswer) return undefined;
-  return infos;
 }

@@ -28,7 +28,15 @@ export class Witnesses {
 
   async #ask(witness: Witness, submission: Submission): Promise<Answer> {
     try {
-      return { witness, ...(await addCheckpoint(witness, submission, this.#deadlineMs)) };
+      const url = addressOf(witness);
+      const signal = AbortSignal.timeout(this.#deadlineMs);
+      const first = await post(url, await requestOf(submission, 0), signal);
+      if (first.status !== 409) return cosignatureIn(first, witness, submission);
+      const size = sizeIn(first.body, submission.size);
+      const second = await post(url, await requestOf(submission, size), signal);
+      // It has seen another tree in between, or does not know itself what it has seen.
+      if (second.status === 409) throw new Refusal(`it answers 409 again, to the size ${size} that it named`);
+      return cosignatureIn(second, witness, submission);
     } catch (error) {
       if (!(error instanceof Refusal)) throw error;
       const { message: fault, more } = error;
@@ -75,22 +83,6 @@ const refusing = (message: string) => (): never => {
   throw new Refusal(message);
 };
 
-async function addCheckpoint(
-  witness: Witness,
-  submission: Submission,
-  deadlineMs: number,
-): Promise<{ line: string; time: number }> {
-  const url = addressOf(witness);
-  const signal = AbortSignal.timeout(deadlineMs);
-  const first = await post(url, await requestOf(submission, 0), signal);
-  if (first.status !== 409) return cosignatureIn(first, witness, submission);
-  const size = sizeIn(first.body, submission.size);
-  const second = await post(url, await requestOf(submission, size), signal);
-  // It has seen another tree in between, or does not know itself what it has seen.
-  if (second.status === 409) throw new Refusal(`it answers 409 again, to the size ${size} that it named`);
-  return cosignatureIn(second, witness, submission);
-}
-
 function addressOf({ url }: Witness): string {
   if (url === undefined) throw new Refusal("the policy has no address of it");
   if (!/^https?:\/\//.test(url) || !URL.canParse(url)) throw new Refusal(`${url} is no http(s) address`);
@@ -134,11 +126,8 @@ function sizeIn(body: string, ours: number): number {
   return size;
 }
 
-function cosignatureIn(
-  { status, body }: Reply,
-  { key }: Witness,
-  { note, size }: Submission,
-): { line: string; time: number } {
+function cosignatureIn({ status, body }: Reply, witness: Witness, { note, size }: Submission): Answer {
+  const { key } = witness;
   if (status === 422)
     throw new Refusal(`it has seen another tree than the one of ${size} entries (422)`, { otherTree: true });
   if (status !== 200) throw new Refusal(`it answers ${status}${beginningOf(body)}`);
@@ -158,7 +147,7 @@ function cosignatureIn(
     );
   const time = timeOf(key.kind, own.signature);
   if (!time) throw new Refusal("its signature tells no time");
-  return { line: own.line, time };
+  return { witness, line: own.line, time };
 }
 
 /** The beginning of a text from outside, for one line of a terminal. */

@@ -106,7 +106,7 @@ export async function evaluate(
     const { markets, count, bits = rangeBitmap(markets, 0, markets) } = segment;
     if (count === 0) return;
     await (await index.words(position)).keepWords(words, bits, turn);
-    segments[position] = counted(markets, bits);
+    segments[position] = { markets, count: sliceKernel.countBits(bits), bits };
   };
   if (words.length > 0) await inParallel(segments.entries(), look, wordsAtOnce);
   return new Matches(segments, index.starts);
@@ -221,8 +221,4 @@ export function candidates(markets: number, from: number, to: number): SegmentMa
   return from >= to
     ? { markets, count: 0, bits: undefined }
     : { markets, count: to - from, bits: rangeBitmap(markets, from, to) };
-}
-
-export function counted(markets: number, bits: Bitmap): SegmentMatches {
-  return { markets, count: sliceKernel.countBits(bits), bits };
 }

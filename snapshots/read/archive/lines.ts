@@ -6,6 +6,7 @@ import {
   type Spliced,
   splice,
   storedPiece,
+  withBetween,
 } from "../../format/gzip.ts";
 import { idOfLine } from "../../format/market-line.ts";
 import {
@@ -104,8 +105,7 @@ export class Lines {
         ? this.#stored.pieces(first.page, first.run, last.run)
         : [this.#compressed(places)];
     });
-    const made = await Promise.all(pieces);
-    return splice(made.flatMap((piece, position) => (position === 0 ? [piece] : [joint, piece])));
+    return splice(withBetween(await Promise.all(pieces), joint));
   }
 
   /**
@@ -245,9 +245,7 @@ const stepsToJoin = 16;
 async function separated(reading: Promise<readonly Buffer[]>): Promise<Buffer> {
   const lines = await reading;
   if (lines.length > runMarkets) await awaitBudget(stepsToJoin);
-  const text = Buffer.concat(
-    lines.flatMap((line, position) => (position === 0 ? [line] : [separator, line])),
-  );
+  const text = Buffer.concat(withBetween(lines, separator));
   release(...lines);
   return text;
 }

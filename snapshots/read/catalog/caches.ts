@@ -1,6 +1,6 @@
 import { hash } from "node:crypto";
 import { LRUCache } from "lru-cache";
-import type { NamedObject, ObjectRef, SegmentRef } from "../../../schemas/store/stored-objects.ts";
+import type { NamedObject, ObjectRef } from "../../../schemas/store/stored-objects.ts";
 import type { DeflatePiece, Spliced } from "../../format/gzip.ts";
 import { filterBytes, IdFilter, idHash, ordinalsOf, requireIds } from "../../index/id-table.ts";
 import type { Segment } from "../../index/segment.ts";
@@ -149,7 +149,14 @@ export class IdIndex {
     const without = segments.filter(({ segment }) => !this.#filters.has(segment));
     const make = async ({ segment, place }: (typeof segments)[number]) => {
       const { ids } = manifest.segments[place]!;
-      const filter = await this.#making.run(ids.hash, () => this.#filterOf(ids, segment.markets));
+      const key = layout.ids(ids.hash);
+      const filter = await this.#making.run(ids.hash, async () => {
+        // Bypasses the cache: these ids would evict the pages.
+        const stored = await readObject(this.#storage, key, ids, awaitBudget);
+        await awaitBudget(stepsPerFilter);
+        requireIds(key, stored, segment.markets);
+        return new IdFilter(stored);
+      });
       this.#filters.set(segment, filter);
     };
     await inParallel(without, make, readAtOnce);
@@ -166,15 +173,6 @@ export class IdIndex {
   residentBytes(segments: readonly Segment[]): number {
     const filtered = segments.filter((segment) => this.#filters.has(segment));
     return filtered.reduce((sum, { markets }) => sum + filterBytes(markets), 0);
-  }
-
-  /** Bypasses the cache: these ids would evict the pages. */
-  async #filterOf(ids: SegmentRef["ids"], markets: number): Promise<IdFilter> {
-    const key = layout.ids(ids.hash);
-    const stored = await readObject(this.#storage, key, ids, awaitBudget);
-    await awaitBudget(stepsPerFilter);
-    requireIds(key, stored, markets);
-    return new IdFilter(stored);
   }
 }
 

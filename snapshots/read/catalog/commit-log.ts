@@ -60,7 +60,13 @@ export class CommitLog {
     this.#reader = reader;
     this.#pollSeconds = pollSeconds;
     this.now = now;
-    this.readable = this.recent(() => this.#findReadable());
+    this.readable = this.recent(async () => {
+      const manifests = await storedManifests(storage);
+      const entries = await this.believed();
+      return entries.filter(
+        ({ commit, manifest }) => manifests.has(manifest.hash) && !this.isWithdrawn(commit),
+      );
+    });
   }
 
   get newest(): Commit | undefined {
@@ -186,14 +192,6 @@ export class CommitLog {
     const before = this.#newest;
     await this.follow();
     return this.#newest === before ? undefined : this.find(fits);
-  }
-
-  async #findReadable(): Promise<readonly LogEntry[]> {
-    const manifests = await storedManifests(this.#storage);
-    const entries = await this.believed();
-    return entries.filter(
-      ({ commit, manifest }) => manifests.has(manifest.hash) && !this.isWithdrawn(commit),
-    );
   }
 
   /** The commits after `known` up to `newest`; undefined when `newest` does not lead back to it. */

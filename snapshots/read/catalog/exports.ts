@@ -83,21 +83,18 @@ export class Exports {
     throw new Fault("SNAPSHOT_NOT_FOUND", "There is no such file any more; ask for the table's files again.");
   }
 
+  /** Each chunk is checked before any byte of it is passed on. */
   #opened(file: ParquetFile): StoredFile {
-    return { ...file, contentType: parquet, ranges: true, read: (range) => this.#stream(file, range) };
-  }
-
-  /** A range of a file, each chunk checked before any byte of it is passed on. */
-  #stream(file: ParquetFile, range: ByteRange): Stream {
     const [storage, { objects }] = [this.#storage, this.#catalog];
-    return {
+    const read = (range: ByteRange): Stream => ({
       count: range.bytes,
       advice: "Take ranges of the file, a part of it each day, or ask for a higher quota.",
       async *read() {
         const hashes = await readChunkHashes((key, ref) => objects.get(key, ref), file);
         for await (const text of readChunks(storage, file, hashes, range)) yield { count: text.length, text };
       },
-    };
+    });
+    return { ...file, contentType: parquet, ranges: true, read };
   }
 
   async #look(): Promise<readonly ExportRecord[]> {

@@ -111,7 +111,13 @@ export class IndexParts {
       const part = table!.find(hash);
       if (!part) continue;
       wanted.delete(name);
-      found.set(name, { bytes: part.bytes, read: () => this.#read(name, ref, part) });
+      const read = async () => {
+        await awaitBudget();
+        const bytes = await this.#unlessGone(() => this.#bytesOf(ref, part), ref);
+        if (bytes) return bytes;
+        throw sectionNotFound(name);
+      };
+      found.set(name, { bytes: part.bytes, read });
     }
     return listed;
   }
@@ -135,13 +141,6 @@ export class IndexParts {
       if (!gone || segments.some(({ hash }) => hash === ref?.hash)) throw error;
       return undefined;
     }
-  }
-
-  async #read(name: string, ref: Refs, part: Part): Promise<Buffer> {
-    await awaitBudget();
-    const bytes = await this.#unlessGone(() => this.#bytesOf(ref, part), ref);
-    if (bytes) return bytes;
-    throw sectionNotFound(name);
   }
 
   async #bytesOf(ref: Refs, { source, offset, bytes }: Part): Promise<Buffer> {

@@ -205,26 +205,13 @@ export async function changesOf(
 const firstSince = async (log: CommitLog, time: string) =>
   ((await log.find(({ publishedAt }) => publishedAt < time))?.commit ?? 0) + 1;
 
-interface DeltaField {
-  name: string;
-  type: DeltaType;
-  nullable: true;
-  metadata: Record<string, never>;
-}
-
-type DeltaType =
-  | string
-  | { type: "struct"; fields: DeltaField[] }
-  | { type: "array"; elementType: DeltaType; containsNull: true };
-
-const structOf = (members: readonly { name: string; shape: Shape }[]) => ({
-  type: "struct" as const,
-  fields: members.map(
-    ({ name, shape }): DeltaField => ({ name, type: typeOf(shape), nullable: true, metadata: {} }),
-  ),
+const structOf = (members: readonly { name: string; shape: Shape }[]): object => ({
+  type: "struct",
+  fields: members.map(({ name, shape }) => ({ name, type: typeOf(shape), nullable: true, metadata: {} })),
 });
 
-function typeOf(shape: Shape): DeltaType {
+/** A type in the JSON of Delta tables. */
+function typeOf(shape: Shape): unknown {
   switch (shape.kind) {
     case "list":
       return { type: "array", elementType: typeOf(shape.of), containsNull: true };

@@ -239,21 +239,17 @@ class Folders {
 
   /** Waits for earlier calls too, which may still be syncing some of these folders. */
   sync(): Promise<void> {
-    const done = this.#syncing.then(() => this.#syncChanged());
+    const done = this.#syncing.then(async () => {
+      for (const folder of this.#changed) {
+        this.#changed.delete(folder);
+        await syncFolder(folder).catch((error) => {
+          this.#changed.add(folder);
+          throw error;
+        });
+      }
+    });
     this.#syncing = done.catch(() => {});
     return done;
-  }
-
-  async #syncChanged(): Promise<void> {
-    for (const folder of this.#changed) {
-      this.#changed.delete(folder);
-      try {
-        await syncFolder(folder);
-      } catch (error) {
-        this.#changed.add(folder);
-        throw error;
-      }
-    }
   }
 }
 

@@ -132,7 +132,11 @@ class DiskCache {
 
   async #writeOne(hash: string, bytes: Buffer): Promise<void> {
     if (sha256(bytes) !== hash) return;
-    await this.#makeRoom(bytes.length);
+    this.#sinceSweep += bytes.length;
+    if (this.#sinceSweep > this.#options.maxBytes * shareBeforeSweep) {
+      await this.#sweep();
+      this.#sinceSweep = bytes.length;
+    }
     const path = this.#pathOf(hash);
     const temporary = `${path}.${process.pid}.${randomBytes(6).toString("hex")}.new`;
     // Access to these objects is sold, so other users of this machine must not read them.
@@ -145,14 +149,6 @@ class DiskCache {
       // ENOENT: somebody cleared the folder meanwhile.
       if (!hasCode(error, "ENOENT")) throw error;
     }
-  }
-
-  /** Counts bytes that will be written, and first deletes other files where they need the room. */
-  async #makeRoom(bytes: number): Promise<void> {
-    this.#sinceSweep += bytes;
-    if (this.#sinceSweep <= this.#options.maxBytes * shareBeforeSweep) return;
-    await this.#sweep();
-    this.#sinceSweep = bytes;
   }
 
   /** Deletes the least recently used until the rest is small enough. Other processes may do the same at that time. */

@@ -4,7 +4,6 @@ import {
   type _Object,
   DeleteObjectCommand,
   GetObjectCommand,
-  type GetObjectCommandOutput,
   ListObjectsV2Command,
   PutObjectCommand,
   S3Client,
@@ -157,7 +156,14 @@ export function s3Storage(
         });
       if (!answer) return undefined;
       try {
-        const body = await bodyOf(answer, key, range?.bytes ?? maxBytes);
+        const { Body = [], ContentLength } = answer;
+        const [told = 0, most] = [ContentLength, range?.bytes ?? maxBytes];
+        // Beyond `most`, nothing is read, whatever Content-Length says.
+        const body = await readAll(Body as AsyncIterable<Uint8Array>, told > most ? 0 : most, (bytes) => {
+          throw tooLarge(key, ContentLength ?? bytes, most);
+        });
+        if (body.length !== (ContentLength ?? body.length))
+          throw new Error(`${body.length} of ${ContentLength} bytes`);
         if (range && body.length < range.bytes) throw tooShort(key, range);
         return body;
       } catch (error) {
@@ -245,22 +251,6 @@ export function s3Storage(
       });
     },
   };
-}
-
-/** Throws CorruptObjectError beyond `maxBytes`, whatever Content-Length says. */
-async function bodyOf(
-  { Body, ContentLength }: GetObjectCommandOutput,
-  key: string,
-  maxBytes: number,
-): Promise<Buffer> {
-  const refuse = (bytes: number): never => {
-    throw tooLarge(key, ContentLength ?? bytes, maxBytes);
-  };
-  const most = (ContentLength ?? 0) > maxBytes ? 0 : maxBytes;
-  const bytes = await readAll((Body ?? []) as AsyncIterable<Uint8Array>, most, refuse);
-  if (bytes.length !== (ContentLength ?? bytes.length))
-    throw new Error(`${bytes.length} of ${ContentLength} bytes`);
-  return bytes;
 }
 
 function infoOf(entry: _Object, prefix: string): ObjectInfo {
