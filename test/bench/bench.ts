@@ -1,8 +1,8 @@
 import { processShell } from "../../scripts/cli.ts";
 import { command, runProgram } from "../../scripts/program.ts";
 import { parts } from "./rows/rows.ts";
-import { Data } from "./run/data.ts";
-import { Endings } from "./run/endings.ts";
+import { openData } from "./run/data.ts";
+
 import { describeMachine } from "./run/machine.ts";
 import type { Measurement } from "./run/measurement.ts";
 import { benchOptions, readOptions } from "./run/options.ts";
@@ -23,12 +23,12 @@ const bench = command({
     const programs = findPrograms();
     const machine = describeMachine(programs);
     for (const line of machineLines(machine)) say(line);
-    const all = new Endings();
+    const all = new AsyncDisposableStack();
     let current = all;
-    stopOn(() => current.run().finally(() => all.run()));
+    stopOn(() => current.disposeAsync().finally(() => all.disposeAsync()));
     let measurements: Measurement[] = [];
     try {
-      const data = await Data.open(options, all, say);
+      const data = await openData(options, all, say);
       const bench = { options, programs, data, say };
       await measureAll(parts, bench, {
         begin: (ends) => {
@@ -42,7 +42,7 @@ const bench = command({
     } finally {
       const lines = [...machineLines(machine), `markets: ${options.markets}`, "", ...tableOf(measurements)];
       if (measurements.length > 0) process.stdout.write(`${lines.join("\n")}\n`);
-      await all.run();
+      await all.disposeAsync();
     }
     return undefined;
   },

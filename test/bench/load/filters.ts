@@ -1,5 +1,25 @@
 import type { HistoricalMarket } from "../../../schemas/records.ts";
 import { scoreColumns } from "../peers/market-lines.ts";
+import type { Bench } from "../run/run.ts";
+import { ask, jsonOf, type Target, warmUps } from "./client.ts";
+
+/** Markets from all over the archive. */
+export async function someMarkets(target: Target): Promise<HistoricalMarket[]> {
+  const page = async (query: string) =>
+    jsonOf(await ask(target, `/api/v1/markets/historical?pageSize=${query}`));
+  const last = Math.ceil((await page("1")).total / 500);
+  const numbers = new Set([1, ...[0.25, 0.5, 0.75, 1].map((share) => Math.ceil(share * last))]);
+  const markets: HistoricalMarket[] = [];
+  for (const number of numbers) markets.push(...(await page(`500&page=${number}`)).markets);
+  return markets;
+}
+
+/** Two lists of filters for one comparison each. Each filter is asked for once, so that nobody knows it. */
+export async function newFilters({ options }: Bench, ours: Target): Promise<[string[], string[]]> {
+  const each = options.effort.filters + warmUps;
+  const all = randomFilters(await someMarkets(ours), 2 * each);
+  return [all.slice(0, each), all.slice(each)];
+}
 
 /** Numbers from 0 up to `below`, the same ones in every run (mulberry32). */
 export function randomNumbers(seed: number): (below: number) => number {

@@ -29,7 +29,7 @@ export async function startPostgres({ data, ends, programs }: Bench): Promise<st
   const sources = await data.sources();
   const open = async (folder: string) => {
     const server = await openDatabase(programs, folder, settings());
-    ends.add(server.stop);
+    ends.defer(server.stop);
     return server;
   };
   let server: TestPostgres | undefined;

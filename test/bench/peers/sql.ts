@@ -23,23 +23,18 @@ function conditionOf(name: string, value: string): string {
   if (field && ["composite", ...scoreColumns].includes(field)) {
     return `${field} ${end === "min" ? ">=" : "<="} ${value}::smallint`;
   }
-  switch (name) {
-    case "category":
-      return `category = lower(${value}::text)`;
-    case "tier":
-    case "outcome":
-      return `${name} = ${value}::text`;
-    case "disputed":
-      return `disputed = ${value}::boolean`;
-    case "from":
-      return `resolved_at >= ${value}::timestamptz`;
-    case "to":
-      return `resolved_at <= ${value}::timestamptz`;
-    case "q":
-      return `words @@ plainto_tsquery('simple', ${value}::text)`;
-    default:
-      throw new Error(`unknown parameter ${name}`);
-  }
+  const conditions: Record<string, string> = {
+    category: `category = lower(${value}::text)`,
+    tier: `tier = ${value}::text`,
+    outcome: `outcome = ${value}::text`,
+    disputed: `disputed = ${value}::boolean`,
+    from: `resolved_at >= ${value}::timestamptz`,
+    to: `resolved_at <= ${value}::timestamptz`,
+    q: `words @@ plainto_tsquery('simple', ${value}::text)`,
+  };
+  const condition = conditions[name];
+  if (condition === undefined) throw new Error(`unknown parameter ${name}`);
+  return condition;
 }
 
 /** Goes on after the market that a cursor names. */

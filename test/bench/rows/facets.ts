@@ -1,23 +1,19 @@
 import type { LabelFacet, MarketFacets, MonthFacet, ScoreFacet } from "../../../schemas/envelopes.ts";
 import { facetNames } from "../../../schemas/filters.ts";
-import { latencies, overHttp, warmUps } from "../load/client.ts";
-import { randomFilters } from "../load/filters.ts";
+import { latencies, overHttp } from "../load/client.ts";
+import { newFilters } from "../load/filters.ts";
 import { startArchivePeer } from "../peers/peers.ts";
-import { atMost, type Measurement } from "../run/measurement.ts";
+import { against, atMost, line, type Measurement } from "../run/measurement.ts";
 import { startProxy } from "../run/proxy.ts";
 import type { Bench } from "../run/run.ts";
-import { someMarkets } from "./filters.ts";
 
 const by = `by=${facetNames.join()}`;
 
 /** Row 11: all facets of a new filter, asked one at a time over one connection a side. */
 export async function measureFacets(bench: Bench): Promise<Measurement[]> {
-  const ours = await startProxy(bench, await bench.data.store());
-  const peer = await startArchivePeer(bench);
-  const count = bench.options.effort.filters;
-  // Each filter is asked for once a side and kind, so that nobody knows it: those of the pages are others.
-  const all = randomFilters(await someMarkets(ours), 2 * (count + warmUps));
-  const [filters, others] = [all.slice(0, all.length / 2), all.slice(all.length / 2)];
+  const [ours, peer] = [await startProxy(bench), await startArchivePeer(bench)];
+  // Those of the pages are others.
+  const [filters, others] = await newFilters(bench, ours);
   const sides = {
     facets: overHttp(ours, (filter) => `/api/v1/markets/facets?${by}&${filter}`),
     page: overHttp(ours, (_, place) => `/api/v1/markets/historical?${others[place]}`),
@@ -27,26 +23,18 @@ export async function measureFacets(bench: Bench): Promise<Measurement[]> {
     requireSame(answers.facets, answers.peer, filter),
   );
   const work = `all ${facetNames.length} facets of a new filter of 2-4 conditions: p50`;
-  const note = `${count} different filters, each asked once`;
+  const note = `${bench.options.effort.filters} different filters, each asked once`;
   return [
-    {
-      row: 11,
-      work,
-      unit: "ms",
-      ours: times.facets,
-      peer: { name: "Express + PostgreSQL", rounds: times.peer },
+    line(11, work, "ms", times.facets, {
+      ...against("Express + PostgreSQL", times.peer),
       ...atMost(0.02, "ratio"),
       note: `${note}; every count is compared; the peer counts in one pass, with GROUPING SETS`,
-    },
-    {
-      row: 11,
-      work,
-      unit: "ms",
-      ours: times.facets,
-      peer: { name: "first page of a new filter", rounds: times.page },
+    }),
+    line(11, work, "ms", times.facets, {
+      ...against("first page of a new filter", times.page),
       ...atMost(2, "ratio"),
       note: `${note}; as many other filters for the pages`,
-    },
+    }),
   ];
 }
 

@@ -1,8 +1,7 @@
 import { ask, jsonOf, type Target } from "../load/client.ts";
-import { atMost, type Measurement, quantile } from "../run/measurement.ts";
-import type { Bench } from "../run/run.ts";
+import { against, atMost, line, type Measurement, quantile } from "../run/measurement.ts";
+import { type Bench, inTurn } from "../run/run.ts";
 
-const archive = "/api/v1/markets/historical";
 const pageSize = 100;
 /** So many that the last page is far from the first. */
 const fewest = 3 * pageSize;
@@ -20,22 +19,23 @@ export async function measureLastPages(
     if ((await totalOf(ours, filter)) >= fewest) large.push(filter);
   }
   return [
-    await compare(bench, ours, { work: "the last page against page 1, unfiltered: p99", filters: [""] }),
-    await compare(bench, ours, { work: "the last page against page 1, filtered: p99", filters: large }),
+    await compare(bench, ours, "unfiltered", "walk", [""]),
+    await compare(bench, ours, "filtered", "filters", large),
   ];
 }
 
 const address = (filter: string, more: string) =>
-  `${archive}?${filter === "" ? "" : `${filter}&`}pageSize=${pageSize}${more}`;
+  `/api/v1/markets/historical?${filter === "" ? "" : `${filter}&`}pageSize=${pageSize}${more}`;
 
-async function totalOf(target: Target, filter: string): Promise<number> {
-  return jsonOf(await ask(target, address(filter, ""))).total;
-}
+const totalOf = async (target: Target, filter: string): Promise<number> =>
+  jsonOf(await ask(target, address(filter, ""))).total;
 
 async function compare(
-  { options }: Bench,
+  { options: { effort } }: Bench,
   target: Target,
-  { work, filters }: { work: string; filters: readonly string[] },
+  which: string,
+  what: string,
+  filters: readonly string[],
 ): Promise<Measurement> {
   const pairs: [string, string][] = [];
   for (const filter of filters) {
@@ -43,28 +43,24 @@ async function compare(
     const page = Math.floor((await totalOf(target, filter)) / pageSize);
     pairs.push([address(filter, "&page=1"), address(filter, `&page=${page}`)]);
   }
-  const rounds: { first: number[]; last: number[] } = { first: [], last: [] };
-  const { effort } = options;
-  for (let round = -1; round < effort.rounds; round += 1) {
-    const [first, last]: [number[], number[]] = [[], []];
-    for (let request = 0; request < effort.requests; request += 1) {
-      const [one, other] = pairs[request % pairs.length]!;
-      first.push((await ask(target, one)).milliseconds);
-      last.push((await ask(target, other)).milliseconds);
-    }
-    if (round < 0) continue;
-    rounds.first.push(quantile(first, 0.99));
-    rounds.last.push(quantile(last, 0.99));
-  }
-  return {
-    row: 5,
-    work,
-    unit: "ms",
-    ours: rounds.last,
-    peer: { name: "page 1", rounds: rounds.first },
+  const { rounds } = await inTurn(effort.rounds, {
+    async rounds() {
+      const [first, last]: [number[], number[]] = [[], []];
+      for (let request = 0; request < effort.requests; request += 1) {
+        const [one, other] = pairs[request % pairs.length]!;
+        first.push((await ask(target, one)).milliseconds);
+        last.push((await ask(target, other)).milliseconds);
+      }
+      return { first: quantile(first, 0.99), last: quantile(last, 0.99) };
+    },
+  });
+  const ours = rounds.map(({ last }) => last);
+  return line(5, `the last page against page 1, ${which}: p99`, "ms", ours, {
+    ...against(
+      "page 1",
+      rounds.map(({ first }) => first),
+    ),
     ...atMost(1.2, "ratio"),
-    note:
-      `${filters.length} ${filters[0] === "" ? "walk" : "filters"}, ` +
-      `${effort.requests} requests a round of each, warm`,
-  };
+    note: `${filters.length} ${what}, ${effort.requests} requests a round of each, warm`,
+  });
 }

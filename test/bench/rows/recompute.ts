@@ -2,10 +2,10 @@ import { Client } from "../../../proxy/site/client/client.ts";
 import type { MarketIndex } from "../../../schemas/envelopes.ts";
 import { facetNames } from "../../../schemas/filters.ts";
 import { ask, jsonOf, type Target } from "../load/client.ts";
-import { atMost, type Measurement } from "../run/measurement.ts";
+import { someMarkets } from "../load/filters.ts";
+import { atMost, line, type Measurement } from "../run/measurement.ts";
 import { startProxy } from "../run/proxy.ts";
 import type { Bench } from "../run/run.ts";
-import { someMarkets } from "./filters.ts";
 
 type Asked = NonNullable<Parameters<Client["recompute"]>[0]>;
 
@@ -13,7 +13,7 @@ const rounds = 7;
 
 /** Row 16: totals that the client recomputes, what it fetches for them and how long it takes without the network. */
 export async function measureRecompute(bench: Bench): Promise<Measurement[]> {
-  const ours = await startProxy(bench, await bench.data.store());
+  const ours = await startProxy(bench);
   const { markets } = bench.data;
   const { category, resolvedOutcome, question } = (await someMarkets(ours))[0]!;
   const four = { category, disputed: false, min_composite: 500, min_oracle: 30 };
@@ -31,36 +31,23 @@ export async function measureRecompute(bench: Bench): Promise<Measurement[]> {
   const measured: Measurement[] = [];
   for (const [work, asked, limit] of kinds) {
     const { bytes } = await clientOf(ours, fetch).recompute(asked);
-    measured.push({
-      row: 16,
-      work: `recomputing a total, ${work}: fetched`,
-      unit: "bytes a market",
-      ours: [bytes / markets],
-      ...(limit !== undefined && atMost(limit)),
-      note,
-    });
+    const goal = limit !== undefined && atMost(limit);
+    const told = `recomputing a total, ${work}: fetched`;
+    measured.push(line(16, told, "bytes a market", [bytes / markets], { ...goal, note }));
   }
-  measured.push({
-    row: 16,
-    work: "the whole index, with words and ids",
-    unit: "bytes a market",
-    ours: [(await bytesOfAll(ours)) / markets],
-    ...atMost(32),
-  });
-  const times = await timesOf(ours, { filters: four });
-  for (const [from, limit] of [
-    ["empty", 1000],
-    ["full", 10],
-  ] as const)
-    measured.push({
-      row: 16,
-      work: `recomputing a total of four conditions from ${from === "empty" ? "an empty" : "a full"} cache: p50`,
-      unit: "ms",
-      ours: times[from],
+  const whole = (await bytesOfAll(ours)) / markets;
+  const { empty, full } = await timesOf(ours, { filters: four });
+  const cached = (cache: string, times: number[], limit: number) =>
+    line(16, `recomputing a total of four conditions from ${cache} cache: p50`, "ms", times, {
       ...atMost(limit),
       note: "every byte checked; answers come from memory, without network and service",
     });
-  return measured;
+  return [
+    ...measured,
+    line(16, "the whole index, with words and ids", "bytes a market", [whole], atMost(32)),
+    cached("an empty", empty, 1000),
+    cached("a full", full, 10),
+  ];
 }
 
 function clientOf({ port, headers }: Target, fetch: typeof globalThis.fetch): Client {

@@ -9,13 +9,12 @@ import { openStorage } from "../../../snapshots/store/open-storage.ts";
 import { createBucket, s3Environment } from "../../helpers/servers/ceph.ts";
 import { type S3Proxy, startS3Proxy } from "../../helpers/store/s3-proxy.ts";
 import { ask, jsonOf } from "../load/client.ts";
-import { randomFilters } from "../load/filters.ts";
-import { Data, publishCommand } from "../run/data.ts";
-import { atMost, type Measurement, median } from "../run/measurement.ts";
+import { randomFilters, someMarkets } from "../load/filters.ts";
+import { type Data, openData, publishCommand } from "../run/data.ts";
+import { atMost, line, type Measurement, median } from "../run/measurement.ts";
 import { nodeCommand, runProgram } from "../run/processes.ts";
 import { issueBenchKey, type Ours, startProxyOn } from "../run/proxy.ts";
-import type { Bench } from "../run/run.ts";
-import { someMarkets } from "./filters.ts";
+import { type Bench, timed } from "../run/run.ts";
 
 /** What each request to the store waits before it goes on to the server. */
 const latencyMilliseconds = 60;
@@ -46,14 +45,12 @@ export async function measureRemoteStore(bench: Bench): Promise<Measurement[]> {
     bench.say("rows 18 to 21 are left out: test/servers/ceph-start.sh starts an S3 server");
     return [];
   }
-  const { data, ends, options } = bench;
-  const wants = (...rows: number[]) => rows.some((row) => options.rows.includes(row));
+  const { data, ends, options, wants } = bench;
   const served: Served[] = [];
   const published: Published[] = [];
-  const remote = wants(18, 19, 20) ? await copyFarAway(bench, data, real) : undefined;
-  const publish = wants(21)
-    ? await publisher(bench, await Data.open({ ...options, markets: publishedMarkets }, ends, data.say), real)
-    : undefined;
+  const remote = wants(18, 19, 20) && (await copyFarAway(bench, data, real));
+  const ofPublish = { ...options, markets: publishedMarkets };
+  const publish = wants(21) && (await publisher(bench, await openData(ofPublish, ends, data.say), real));
   const rows = () => [
     ...(served.length > 0 ? servedRows(served) : []),
     ...(published.length > 0 ? publishedRows(published) : []),
@@ -76,7 +73,8 @@ async function copyFarAway({ ends, say }: Bench, data: Data, real: S3Server): Pr
   say(`copying ${keys.length} objects to ${real.AWS_ENDPOINT_URL_S3}`);
   await inParallel(keys, async (key) => void (await to.put(key, (await from.get(key))!)));
   const link = await startS3Proxy(real.AWS_ENDPOINT_URL_S3);
-  ends.add(() => link.stop());
+  ends.defer(() => link.stop());
+  const ofAws = Object.fromEntries(Object.entries(process.env).filter(([name]) => name.startsWith("AWS_")));
   let firstAt: number | undefined;
   link.before = async () => {
     firstAt ??= performance.now();
@@ -87,7 +85,7 @@ async function copyFarAway({ ends, say }: Bench, data: Data, real: S3Server): Pr
     location,
     key: await issueBenchKey(to),
     link,
-    environment: { ...variables(/^AWS_/), ...real, AWS_ENDPOINT_URL_S3: link.url },
+    environment: { ...ofAws, ...real, AWS_ENDPOINT_URL_S3: link.url },
     watch() {
       firstAt = undefined;
       link.passed.length = 0;
@@ -99,10 +97,6 @@ async function copyFarAway({ ends, say }: Bench, data: Data, real: S3Server): Pr
     },
   };
 }
-
-/** Variables of this process. */
-const variables = (names: RegExp): NodeJS.ProcessEnv =>
-  Object.fromEntries(Object.entries(process.env).filter(([name]) => names.test(name)));
 
 /** What a proxy with an empty cache took, in milliseconds, and one after it with what that left. */
 interface Served {
@@ -180,39 +174,15 @@ async function end(child: ChildProcess): Promise<void> {
 
 function servedRows(served: readonly Served[]): Measurement[] {
   const all = (name: keyof Served) => served.map((run) => run[name]);
-  const far = `a store in S3 at ${latencyMilliseconds} ms a request`;
+  const ready = `a store in S3 at ${latencyMilliseconds} ms a request: a proxy without anything is ready, from its first request on`;
   const starting = `${median(all("requests"))} requests, ${median(all("megabytes")).toFixed(1)} MB`;
+  const note = `${median(all("requestsOfScattered"))} requests`;
+  const scattered = `the same: page of ${rowsOfPage} scattered markets`;
   return [
-    {
-      row: 18,
-      work: `${far}: a proxy without anything is ready, from its first request on`,
-      unit: "ms",
-      ours: all("ready"),
-      ...atMost(2000),
-      note: starting,
-    },
-    {
-      row: 19,
-      work: "the same: first page of a new filter, p50",
-      unit: "ms",
-      ours: all("filter"),
-      ...atMost(250),
-    },
-    {
-      row: 20,
-      work: `the same: page of ${rowsOfPage} scattered markets`,
-      unit: "ms",
-      ours: all("scattered"),
-      ...atMost(600),
-      note: `${median(all("requestsOfScattered"))} requests`,
-    },
-    {
-      row: 20,
-      work: "the same after a restart, from the cache on disk",
-      unit: "ms",
-      ours: all("again"),
-      ...atMost(50),
-    },
+    line(18, ready, "ms", all("ready"), { ...atMost(2000), note: starting }),
+    line(19, "the same: first page of a new filter, p50", "ms", all("filter"), atMost(250)),
+    line(20, scattered, "ms", all("scattered"), { ...atMost(600), note }),
+    line(20, "the same after a restart, from the cache on disk", "ms", all("again"), atMost(50)),
   ];
 }
 
@@ -233,9 +203,9 @@ async function publisher(bench: Bench, data: Data, real: S3Server): Promise<() =
   const env = { ...process.env, ...remote.environment, SIGNING_KEY: key, CACHE_DIR: cache };
   const publish = async (...more: string[]) => {
     const since = remote.watch();
-    const start = performance.now();
-    await runProgram(ends, [...publishCommand(sources, remote.location), ...more], { env });
-    return { seconds: (performance.now() - start) / 1000, requests: since().requests };
+    const command = [...publishCommand(sources, remote.location), ...more];
+    const { seconds } = await timed(() => runProgram(ends, command, { env }));
+    return { seconds, requests: since().requests };
   };
   // The first run signs what nobody has signed, and the second reads all that it needs.
   await publish("--sign-over", "1");
@@ -246,14 +216,9 @@ async function publisher(bench: Bench, data: Data, real: S3Server): Promise<() =
 function publishedRows(published: readonly Published[]): Measurement[] {
   const markets = publishedMarkets.toLocaleString("en-US");
   const work = `the same with ${markets} markets: signed publish with nothing new and a cache on disk`;
+  const [requests, seconds] = [published.map((run) => run.requests), published.map((run) => run.seconds)];
   return [
-    {
-      row: 21,
-      work: `${work}: requests`,
-      unit: "",
-      ours: published.map((run) => run.requests),
-      ...atMost(12),
-    },
-    { row: 21, work: `${work}: time`, unit: "s", ours: published.map((run) => run.seconds), ...atMost(1.5) },
+    line(21, `${work}: requests`, "", requests, atMost(12)),
+    line(21, `${work}: time`, "s", seconds, atMost(1.5)),
   ];
 }

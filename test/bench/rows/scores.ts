@@ -5,7 +5,7 @@ import { ask, jsonOf, type Target } from "../load/client.ts";
 import { type Loaded, prepareLoad } from "../load/load.ts";
 import { startGateway } from "../peers/gateway.ts";
 import { startConstantPeer } from "../peers/peers.ts";
-import { atMost, type Measurement, median } from "../run/measurement.ts";
+import { against, atLeast, atMost, line, type Measurement, median } from "../run/measurement.ts";
 import { startProxy } from "../run/proxy.ts";
 import { type Bench, inTurn } from "../run/run.ts";
 
@@ -14,7 +14,7 @@ const scores = "/api/v1/scores";
 
 /** Row 6: one score, by anyone who has a key. */
 export async function measureScores(bench: Bench): Promise<Measurement[]> {
-  const ours = await startProxy(bench, await bench.data.store());
+  const ours = await startProxy(bench);
   const listed: { slug: string }[] = jsonOf(await ask(ours, scores)).scores;
   const paths = listed.map(({ slug }) => `${scores}/${slug}`);
   const { sent } = await ask(ours, paths[0]!);
@@ -34,74 +34,59 @@ export async function measureScores(bench: Bench): Promise<Measurement[]> {
 type Name = "ours" | "express" | "forwarding" | "files" | "lua";
 /** The gateway's may be left out. */
 type Each<T> = Record<Name, T> & { gateway?: T };
-type Rounds = Each<Loaded[]>;
 
-async function rounds(
-  bench: Bench,
-  targets: Each<Target>,
-  oursPaths: string[],
-  connectionCount: number,
-): Promise<Rounds> {
+async function rounds(bench: Bench, targets: Each<Target>, oursPaths: string[], connections: number) {
   const loads: Record<string, () => Promise<Loaded>> = {};
   for (const [name, target] of Object.entries(targets)) {
     const paths = name === "ours" ? oursPaths : ["/score"];
-    const load = { target, name: `score-${name}`, paths, connections: connectionCount };
-    loads[name] = await prepareLoad(bench, load);
+    loads[name] = await prepareLoad(bench, { target, name: `score-${name}`, paths, connections });
   }
-  return (await inTurn(bench.options.effort.rounds, loads)) as Rounds;
+  return (await inTurn(bench.options.effort.rounds, loads)) as Each<Loaded[]>;
 }
 
-function throughput(figures: Rounds): Measurement[] {
+function throughput(figures: Each<Loaded[]>): Measurement[] {
   const perSecond = (loaded: Loaded[]) => loaded.map(({ requestsPerSecond }) => requestsPerSecond);
-  const against = (rounds: Loaded[], name: string): Measurement => ({
-    row: 6,
-    work: "a score",
-    unit: "requests/s",
-    ours: perSecond(figures.ours),
-    peer: { name, rounds: perSecond(rounds) },
-  });
-  const goal = { of: "ratio", at: "least", limit: 0.5 } as const;
+  const beside = (rounds: Loaded[], name: string, more: Partial<Measurement> = {}) =>
+    line(6, "a score", "requests/s", perSecond(figures.ours), {
+      ...against(name, perSecond(rounds)),
+      ...more,
+    });
   const bytes = median(figures.ours.map(({ bytesPerRequest }) => bytesPerRequest));
+  const { express, forwarding, lua, gateway, files } = figures;
   return [
-    {
-      ...against(figures.express, "Express, a constant"),
-      goal: { ...goal, limit: 0.85 },
+    beside(express, "Express, a constant", {
+      ...atLeast(0.85),
       note:
         `${connections} connections, ${Math.round(bytes)} bytes an answer; ` +
         "ours checks a key and counts every request",
-    },
-    { ...against(figures.forwarding, "nginx proxy_pass to it"), goal },
-    { ...against(figures.lua, "nginx with Lua, key and quota checked"), goal },
-    ...(figures.gateway
-      ? [
-          {
-            ...against(figures.gateway, "KrakenD's engine, token and limit checked"),
-            goal: { ...goal, limit: 2 },
-          },
-        ]
-      : []),
-    against(figures.files, "nginx, a gzip file"),
+    }),
+    beside(forwarding, "nginx proxy_pass to it", atLeast(0.5)),
+    beside(lua, "nginx with Lua, key and quota checked", atLeast(0.5)),
+    ...(gateway ? [beside(gateway, "KrakenD's engine, token and limit checked", atLeast(2))] : []),
+    beside(files, "nginx, a gzip file"),
   ];
 }
 
-function latency(figures: Rounds): Measurement {
+function latency(figures: Each<Loaded[]>): Measurement {
   const p50 = (name: Name) => figures[name].map((loaded) => loaded.p50);
-  return {
-    row: 6,
-    work: "a score, one connection: p50",
-    unit: "ms",
-    ours: p50("ours"),
-    peer: { name: "Express, a constant", rounds: p50("express") },
+  const [proxyPass, file] = [p50("forwarding"), p50("files")].map((rounds) => median(rounds).toFixed(3));
+  return line(6, "a score, one connection: p50", "ms", p50("ours"), {
+    ...against("Express, a constant", p50("express")),
     ...atMost(0.5, "difference"),
-    note:
-      `nginx proxy_pass ${median(p50("forwarding")).toFixed(3)} ms, ` +
-      `a gzip file ${median(p50("files")).toFixed(3)} ms`,
-  };
+    note: `nginx proxy_pass ${proxyPass} ms, a gzip file ${file} ms`,
+  });
 }
 
-async function startForwarding({ programs, ends }: Bench, to: Target): Promise<Target> {
-  const nginx = await startNginx(
-    programs.nginx,
+/** nginx with this configuration. */
+async function startSite({ programs, ends }: Bench, site: (port: number) => string, modules?: string[]) {
+  const nginx = await startNginx(programs.nginx, site, modules);
+  ends.defer(nginx.stop);
+  return { port: nginx.port, headers: {} };
+}
+
+const startForwarding = (bench: Bench, to: Target): Promise<Target> =>
+  startSite(
+    bench,
     (port) => `
       upstream express { server 127.0.0.1:${to.port}; keepalive 32; }
       server {
@@ -114,18 +99,13 @@ async function startForwarding({ programs, ends }: Bench, to: Target): Promise<T
       }
   `,
   );
-  ends.add(nginx.stop);
-  return { port: nginx.port, headers: {} };
-}
 
 /** The same bytes as a file that is ready to send. */
-async function startFiles({ programs, ends, data }: Bench): Promise<Target> {
-  const folder = join(data.scratch, "files");
+async function startFiles(bench: Bench): Promise<Target> {
+  const folder = join(bench.data.scratch, "files");
   await mkdir(folder);
-  await copyFile(join(data.scratch, "score.gz"), join(folder, "score.gz"));
-  const nginx = await startNginx(programs.nginx, (port) => fileSite(port, folder));
-  ends.add(nginx.stop);
-  return { port: nginx.port, headers: {} };
+  await copyFile(join(bench.data.scratch, "score.gz"), join(folder, "score.gz"));
+  return startSite(bench, (port) => fileSite(port, folder));
 }
 
 const fileSite = (port: number, folder: string, gate = "") => `
@@ -137,22 +117,17 @@ const fileSite = (port: number, folder: string, gate = "") => `
 `;
 
 /** The same file, for those who have the key, as often as their day's units allow. */
-async function startLua({ programs, ends, data }: Bench, headers: Target["headers"]): Promise<Target> {
+async function startLua(bench: Bench, headers: Target["headers"]): Promise<Target> {
   const script = new URL("../peers/gate.lua", import.meta.url).pathname;
-  const lua = programs["ngx_http_lua_module.so"];
-  const nginx = await startNginx(
-    programs.nginx,
-    (port) => `
+  const lua = bench.programs["ngx_http_lua_module.so"];
+  const site = (port: number) => `
       lua_shared_dict keys 1m;
       lua_shared_dict quota 10m;
       init_by_lua_block {
         gate = dofile("${script}")
         gate.add("${headers["x-api-key"]}", "aegis", "bench", "1000000000000", "${2 ** 40}")
       }
-      ${fileSite(port, join(data.scratch, "files"), "access_by_lua_block { gate.check() }")}
-    `,
-    [join(dirname(lua), "ndk_http_module.so"), lua],
-  );
-  ends.add(nginx.stop);
-  return { port: nginx.port, headers };
+      ${fileSite(port, join(bench.data.scratch, "files"), "access_by_lua_block { gate.check() }")}
+    `;
+  return { ...(await startSite(bench, site, [join(dirname(lua), "ndk_http_module.so"), lua])), headers };
 }

@@ -4,7 +4,7 @@ import type { ScoreList } from "../../../schemas/envelopes.ts";
 import { findChromium, launch } from "../../helpers/servers/chromium.ts";
 import { enterKey, laptop, openWatched, phone } from "../../helpers/servers/site-page.ts";
 import { ask, jsonOf } from "../load/client.ts";
-import { atMost, type Measurement } from "../run/measurement.ts";
+import { atMost, line, type Measurement } from "../run/measurement.ts";
 import { type Ours, startProxy } from "../run/proxy.ts";
 import type { Bench } from "../run/run.ts";
 
@@ -30,9 +30,9 @@ export async function measureSite(bench: Bench): Promise<Measurement[]> {
     bench.say("left out, because Chromium is not installed");
     return [];
   }
-  const ours = await startProxy(bench, await bench.data.store());
+  const ours = await startProxy(bench);
   const browser = await launch(program);
-  bench.ends.add(() => browser.close());
+  bench.ends.defer(() => browser.close());
   const list: ScoreList = jsonOf(await ask(ours, "/api/v1/scores"));
   const { markets } = jsonOf(await ask(ours, "/api/v1/markets/historical?pageSize=1"));
   const [one, other] = list.scores;
@@ -78,13 +78,8 @@ export async function measureSite(bench: Bench): Promise<Measurement[]> {
         note(slow, `${what}, ${device}`, milliseconds);
     }
   }
-  const row = (work: string, unit: Measurement["unit"], values: number[], limit: number): Measurement => ({
-    row: 22,
-    work,
-    unit,
-    ours: values,
-    ...atMost(limit),
-  });
+  const row = (work: string, unit: string, values: number[], limit: number) =>
+    line(22, work, unit, values, atMost(limit));
   return [
     ...[...shifts].map(([name, values]) => row(`layout shift: ${name}`, "", values, 0.05)),
     ...[...slow].map(([name, values]) => row(`slowest interaction: ${name}`, "ms", values, 150)),

@@ -3,10 +3,10 @@ import { setTimeout as pause } from "node:timers/promises";
 import { facetNames } from "../../../schemas/filters.ts";
 import type { HistoricalMarket } from "../../../schemas/records.ts";
 import { ask, type Target } from "../load/client.ts";
-import { atMost, type Measurement, quantile } from "../run/measurement.ts";
+import { someMarkets } from "../load/filters.ts";
+import { atMost, line, type Measurement, quantile } from "../run/measurement.ts";
 import { startWatchedProxy } from "../run/proxy.ts";
-import type { Bench } from "../run/run.ts";
-import { someMarkets } from "./filters.ts";
+import { type Bench, inTurn } from "../run/run.ts";
 
 const concurrent = 10;
 const archive = "/api/v1/markets/historical?pageSize=500";
@@ -14,38 +14,28 @@ const healthMilliseconds = 10;
 
 /** Row 15: ten of the most expensive requests at once, each of them new, and /healthz meanwhile. */
 export async function measureTurns(bench: Bench): Promise<Measurement[]> {
-  const ours = await startWatchedProxy(bench, await bench.data.store());
+  const ours = await startWatchedProxy(bench);
   const markets = await someMarkets(ours);
-  const figures = { turns: [] as number[], health: [] as number[] };
-  for (let round = -1; round < bench.options.effort.rounds; round += 1) {
-    const paths = Array.from({ length: concurrent }, (_, place) =>
-      worst(markets, (round + 1) * concurrent + place),
-    );
-    await ours.longestTurn();
-    const health = await askWhile(ours, askAtOnce(ours, paths));
-    const turn = await ours.longestTurn();
-    if (round < 0) continue;
-    figures.turns.push(turn);
-    figures.health.push(quantile(health, 0.99));
-  }
-  const note = `each round other pages of 500 scattered markets, facets and words`;
-  return [
-    {
-      row: 15,
-      work: "ten of the most expensive requests at once: longest turn of the main thread",
-      unit: "ms",
-      ours: figures.turns,
-      ...atMost(15),
-      note,
+  let asked = 0;
+  const { figures } = await inTurn(bench.options.effort.rounds, {
+    async figures() {
+      const paths = Array.from({ length: concurrent }, (_, place) => worst(markets, asked + place));
+      asked += concurrent;
+      await ours.longestTurn();
+      const health = await askWhile(ours, askAtOnce(ours, paths));
+      return { turn: await ours.longestTurn(), health: quantile(health, 0.99) };
     },
-    {
-      row: 15,
-      work: "the same: /healthz meanwhile, p99",
-      unit: "ms",
-      ours: figures.health,
+  });
+  const [turns, health] = [figures.map(({ turn }) => turn), figures.map(({ health }) => health)];
+  return [
+    line(15, "ten of the most expensive requests at once: longest turn of the main thread", "ms", turns, {
+      ...atMost(15),
+      note: "each round other pages of 500 scattered markets, facets and words",
+    }),
+    line(15, "the same: /healthz meanwhile, p99", "ms", health, {
       ...atMost(50),
       note: `asked every ${healthMilliseconds} ms`,
-    },
+    }),
   ];
 }
 

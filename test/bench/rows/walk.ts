@@ -3,7 +3,7 @@ import { ask, jsonOf, type Target } from "../load/client.ts";
 import { type Loaded, prepareLoad } from "../load/load.ts";
 import { startArchivePeer, startConstantPeer } from "../peers/peers.ts";
 import { cursorAfter } from "../peers/sql.ts";
-import type { Measurement } from "../run/measurement.ts";
+import { against, atLeast, line, type Measurement } from "../run/measurement.ts";
 import { proxyConfiguration, startProxy } from "../run/proxy.ts";
 import { type Bench, inTurn } from "../run/run.ts";
 
@@ -12,86 +12,51 @@ const connections = 8;
 const archive = "/api/v1/markets/historical";
 const pageSize = 500;
 
-interface Walk {
-  ours: string[];
-  /** The same pages, as the peer's addresses. */
-  peers: string[];
-  rowsPerPage: number;
-  bytesPerPage: number;
-}
-
 /** Rows 1 and 2: a walk through the whole archive, unfiltered. */
 export async function measureWalk(bench: Bench): Promise<Measurement[]> {
-  const ours = await startProxy(bench, await bench.data.store());
+  const ours = await startProxy(bench);
   bench.say("walking once for the cursors");
   const walk = await walkOnce(ours);
-  const oursLoad = await prepareLoad(bench, {
-    target: ours,
-    name: "walk-ours",
-    paths: walk.ours,
-    connections,
-  });
-  const wants = (row: number) => bench.options.rows.includes(row);
+  const loadOf = (name: string, target: Target, paths: string[]) =>
+    prepareLoad(bench, { target, name, paths, connections });
+  const oursLoad = await loadOf("walk-ours", ours, walk.ours);
+  let sizes: number[] = [];
+  /** Rows a second of both sides. */
+  const byTurns = (peerLoad: () => Promise<Loaded>) => {
+    const rows = async (load: () => Promise<Loaded>) => {
+      const { requestsPerSecond, bytesPerRequest } = await load();
+      sizes = [...sizes, bytesPerRequest];
+      return requestsPerSecond * walk.rowsPerPage;
+    };
+    const sides = { ours: () => rows(oursLoad), peer: () => rows(peerLoad) };
+    return inTurn(bench.options.effort.rounds, sides);
+  };
   const measurements: Measurement[] = [];
-  if (wants(1)) measurements.push(await againstPostgres(bench, ours, walk, oursLoad));
-  if (wants(2)) measurements.push(await againstConstant(bench, walk, oursLoad));
+  if (bench.wants(1)) {
+    const peer = await startArchivePeer(bench);
+    await compareBodies(ours, walk.ours, peer, walk.peers);
+    const rounds = await byTurns(await loadOf("walk-peer", peer, walk.peers));
+    measurements.push(
+      line(1, "unfiltered walk, 500 a page, gzip", "rows/s", rounds.ours, {
+        ...against("Express + PostgreSQL", rounds.peer),
+        ...atLeast(50),
+        note: `${connections} connections; the proxy has ${proxyConfiguration}; the peer checks no keys and counts none`,
+      }),
+    );
+  }
+  if (bench.wants(2)) {
+    const constant = await startConstantPeer(bench, "page", constantOf(Math.round(walk.bytesPerPage)));
+    const rounds = await byTurns(await loadOf("constant", constant, ["/constant"]));
+    const [own, others] = sizes.slice(-2).map(Math.round);
+    measurements.push(
+      line(2, "the same", "rows/s", rounds.ours, {
+        ...against("Express, a constant", rounds.peer),
+        ...atLeast(0.5),
+        note: `bytes an answer with its head: ours ${own}, constant ${others}`,
+      }),
+    );
+  }
   return measurements;
-}
-
-async function againstPostgres(
-  bench: Bench,
-  ours: Target,
-  { ours: paths, peers, rowsPerPage }: Walk,
-  oursLoad: () => Promise<Loaded>,
-): Promise<Measurement> {
-  const peer = await startArchivePeer(bench);
-  await compareBodies(ours, paths, peer, peers);
-  const peerLoad = await prepareLoad(bench, { target: peer, name: "walk-peer", paths: peers, connections });
-  const rows = async (load: () => Promise<Loaded>) => (await load()).requestsPerSecond * rowsPerPage;
-  const rounds = await inTurn(bench.options.effort.rounds, {
-    ours: () => rows(oursLoad),
-    peer: () => rows(peerLoad),
-  });
-  return {
-    row: 1,
-    work: "unfiltered walk, 500 a page, gzip",
-    unit: "rows/s",
-    ours: rounds.ours,
-    peer: { name: "Express + PostgreSQL", rounds: rounds.peer },
-    goal: { of: "ratio", at: "least", limit: 50 },
-    note: `${connections} connections; the proxy has ${proxyConfiguration}; the peer checks no keys and counts none`,
-  };
-}
-
-async function againstConstant(
-  bench: Bench,
-  { rowsPerPage, bytesPerPage }: Walk,
-  oursLoad: () => Promise<Loaded>,
-): Promise<Measurement> {
-  const constant = await startConstantPeer(bench, "page", constantOf(Math.round(bytesPerPage)));
-  const load = await prepareLoad(bench, {
-    target: constant,
-    name: "constant",
-    paths: ["/constant"],
-    connections,
-  });
-  const sizes: number[] = [];
-  const rows = async (side: () => Promise<Loaded>) => {
-    const { requestsPerSecond, bytesPerRequest } = await side();
-    sizes.push(bytesPerRequest);
-    return requestsPerSecond * rowsPerPage;
-  };
-  const { rounds } = bench.options.effort;
-  const figures = await inTurn(rounds, { ours: () => rows(oursLoad), peer: () => rows(load) });
-  return {
-    row: 2,
-    work: "the same",
-    unit: "rows/s",
-    ours: figures.ours,
-    peer: { name: "Express, a constant", rounds: figures.peer },
-    goal: { of: "ratio", at: "least", limit: 0.5 },
-    note: `bytes an answer with its head: ours ${Math.round(sizes.at(-2)!)}, constant ${Math.round(sizes.at(-1)!)}`,
-  };
 }
 
 /** Bytes of this number that look like gzip to a client; wrk does not unpack them. */
@@ -100,8 +65,8 @@ function constantOf(bytes: number): Buffer {
   return stored.subarray(0, bytes);
 }
 
-/** Follows the cursors from the first page to the last. */
-async function walkOnce(target: Target): Promise<Walk> {
+/** Follows the cursors from the first page to the last: the pages as ours and as the peer's addresses. */
+async function walkOnce(target: Target) {
   const walk = { ours: [`${archive}?pageSize=${pageSize}`], peers: [`/markets?pageSize=${pageSize}`] };
   let [bytes, rows] = [0, 0];
   for (let path = walk.ours[0]; path !== undefined; ) {

@@ -1,15 +1,13 @@
 import { latencies, overHttp, warmUps } from "../load/client.ts";
-import { randomNumbers } from "../load/filters.ts";
+import { randomNumbers, someMarkets } from "../load/filters.ts";
 import { startArchivePeer } from "../peers/peers.ts";
-import { atMost, type Measurement } from "../run/measurement.ts";
+import { against, atMost, line, type Measurement } from "../run/measurement.ts";
 import { startProxy } from "../run/proxy.ts";
 import type { Bench } from "../run/run.ts";
-import { someMarkets } from "./filters.ts";
 
 /** Row 12: two words, asked one at a time over one connection a side. */
 export async function measureWords(bench: Bench): Promise<Measurement[]> {
-  const ours = await startProxy(bench, await bench.data.store());
-  const peer = await startArchivePeer(bench);
+  const [ours, peer] = [await startProxy(bench), await startArchivePeer(bench)];
   const questions = (await someMarkets(ours)).map(({ question }) => question);
   const pairs = randomPairs(questions, bench.options.effort.filters + warmUps);
   const named = (q: string) => new URLSearchParams({ q });
@@ -21,15 +19,11 @@ export async function measureWords(bench: Bench): Promise<Measurement[]> {
     if (left !== right) throw new Error(`the two sides do not find ${pair} as often: ${left} and ${right}`);
   });
   return [
-    {
-      row: 12,
-      work: "two words with exact total: p50",
-      unit: "ms",
-      ours: times.ours,
-      peer: { name: "Express + PostgreSQL, GIN", rounds: times.peer },
+    line(12, "two words with exact total: p50", "ms", times.ours, {
+      ...against("Express + PostgreSQL, GIN", times.peer),
       ...atMost(0.5, "ratio"),
       note: `${times.ours.length} different pairs that occur, each asked once; ours sends the newest market too`,
-    },
+    }),
   ];
 }
 

@@ -18,8 +18,21 @@ export interface Goal {
   limit: number;
 }
 
+/** A line: ours, round by round, and what a reader must know to judge it. */
+export const line = (
+  row: number,
+  work: string,
+  unit: string,
+  ours: readonly number[],
+  more: Pick<Measurement, "peer" | "goal" | "note"> = {},
+): Measurement => ({ row, work, unit, ours, ...more });
+
+/** What a line is compared with. */
+export const against = (name: string, rounds: readonly number[]) => ({ peer: { name, rounds } });
+
 export const atMost = (limit: number, of: Goal["of"] = "value") =>
   ({ goal: { of, at: "most", limit } }) as const;
+export const atLeast = (limit: number) => ({ goal: { of: "ratio", at: "least", limit } }) as const;
 
 /** A measurement in one number a side. */
 export interface Summary {

@@ -4,7 +4,6 @@ import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { setTimeout as pause } from "node:timers/promises";
 import { nodeOptions } from "../../helpers/servers/programs.ts";
-import type { Endings } from "./endings.ts";
 
 const root = join(import.meta.dirname, "../../..");
 
@@ -21,14 +20,14 @@ const patience = 60_000;
 
 /** Starts a server in the project's folder, to be ended by its process id. What it says on stderr is shown. */
 export function startServer(
-  ends: Endings,
+  ends: AsyncDisposableStack,
   command: readonly string[],
   { stopSignal = "SIGTERM", ...options }: SpawnOptions & { stopSignal?: NodeJS.Signals } = {},
 ): ChildProcess {
   const [program, ...args] = command;
   const child = spawn(program!, args, { cwd: root, stdio: ["ignore", "ignore", "inherit"], ...options });
   const ended = once(child, "exit");
-  ends.add(async () => {
+  ends.defer(async () => {
     if (child.exitCode !== null || child.signalCode !== null) return;
     child.kill(stopSignal);
     const late = setTimeout(() => child.kill("SIGKILL"), patience);
@@ -52,14 +51,14 @@ export async function whenReady(child: ChildProcess, ready: () => Promise<void>)
 
 /** Runs a command to its end and returns what it printed. Throws when it fails, with what it said. */
 export async function runProgram(
-  ends: Endings,
+  ends: AsyncDisposableStack,
   command: readonly string[],
   { watch, ...options }: SpawnOptions & { watch?: (child: ChildProcess) => void } = {},
 ): Promise<string> {
   const [program, ...args] = command;
   const child = spawn(program!, args, { cwd: root, ...options, stdio: ["ignore", "pipe", "pipe"] });
   // Ctrl-C in the middle of it; once it has ended there is nothing to signal.
-  ends.add(() => void child.kill());
+  ends.defer(() => void child.kill());
   watch?.(child);
   const [out, err] = await Promise.all([text(child.stdout!), text(child.stderr!), once(child, "close")]);
   if (child.exitCode === 0) return out;

@@ -17,21 +17,18 @@ export interface Ours extends Target {
 /** How the proxy runs here where that is not its default; printed with the figures. */
 export const proxyConfiguration = "LOG_LEVEL=warn, QUOTA_STORE=a file, one process, default CACHE_BYTES";
 
-/** Starts the proxy over a store, with a key of the Aegis plan whose quota no measurement uses up. */
-export async function startProxy(bench: Bench, store: string): Promise<Ours> {
-  return (await start(bench, store)).ours;
+/** Starts the proxy over a store, by default the sample's, with a key whose quota no measurement uses up. */
+export async function startProxy(bench: Bench, store?: string): Promise<Ours> {
+  return (await start(bench, store ?? (await bench.data.store()))).ours;
 }
 
 /**
  * The same, with a function that tells how many milliseconds the longest turn of its event loop took since the last
  * call.
  */
-export async function startWatchedProxy(
-  bench: Bench,
-  store: string,
-): Promise<Ours & { longestTurn(): Promise<number> }> {
+export async function startWatchedProxy(bench: Bench): Promise<Ours & { longestTurn(): Promise<number> }> {
   const watched = ["--import", new URL("../load/turns.ts", import.meta.url).href];
-  const { ours, child } = await start(bench, store, watched);
+  const { ours, child } = await start(bench, await bench.data.store(), watched);
   return {
     ...ours,
     async longestTurn() {

@@ -1,5 +1,5 @@
 import type { Data } from "./data.ts";
-import { Endings } from "./endings.ts";
+
 import type { Measurement } from "./measurement.ts";
 import type { Programs } from "./programs.ts";
 
@@ -33,9 +33,11 @@ export interface Bench {
   programs: Programs;
   data: Data;
   /** What ends with the run or a part of it: servers. */
-  ends: Endings;
+  ends: AsyncDisposableStack;
   /** Takes what a part has measured so far, in the place of what it took of that part before. */
   found(measurements: readonly Measurement[]): Promise<void>;
+  /** Whether one of these rows is wanted. */
+  wants(...rows: number[]): boolean;
   say(line: string): void;
 }
 
@@ -51,26 +53,36 @@ export interface Part {
  */
 export async function measureAll(
   parts: readonly Part[],
-  bench: Omit<Bench, "ends" | "found">,
-  { begin, keep }: { begin(ends: Endings): void; keep(all: Measurement[]): Promise<void> },
+  bench: Omit<Bench, "ends" | "found" | "wants">,
+  { begin, keep }: { begin(ends: AsyncDisposableStack): void; keep(all: Measurement[]): Promise<void> },
 ): Promise<void> {
   const all = new Map<Part, readonly Measurement[]>();
+  const wants = (...rows: number[]) => rows.some((row) => bench.options.rows.includes(row));
   for (const part of parts) {
-    const rows = part.rows.filter((row) => bench.options.rows.includes(row));
+    const rows = part.rows.filter((row) => wants(row));
     if (rows.length === 0) continue;
     const found = (measurements: readonly Measurement[]) => {
       all.set(part, measurements);
       return keep([...all.values()].flat());
     };
-    const ends = new Endings();
+    const ends = new AsyncDisposableStack();
     begin(ends);
     try {
       bench.say(`measuring row ${rows.join(", ")}`);
-      await found(await part.measure({ ...bench, ends, found }));
+      await found(await part.measure({ ...bench, ends, found, wants }));
     } finally {
-      await ends.run();
+      await ends.disposeAsync();
     }
   }
+}
+
+/** What some work gives, and how many seconds it takes. */
+export async function timed<Result>(
+  work: () => Promise<Result>,
+): Promise<{ result: Result; seconds: number }> {
+  const start = performance.now();
+  const result = await work();
+  return { result, seconds: (performance.now() - start) / 1000 };
 }
 
 /** Measures things by turns, so that whatever else the machine does meets all of them. The first round does not count. */
