@@ -2,7 +2,7 @@ import { cp, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { beforeAll, expect, test } from "vitest";
 import { withDuckDb } from "../helpers/archive/sql.ts";
-import { snapshotCommand } from "../helpers/publish/commands.ts";
+import { expectEnd, snapshotCommand } from "../helpers/publish/commands.ts";
 import { loadSample, writeTables } from "../helpers/publish/editable-sources.ts";
 import { testFolder } from "../helpers/store/test-folder.ts";
 
@@ -19,11 +19,10 @@ beforeAll(() =>
 );
 
 test("snapshot check counts what sound sources hold, from a folder relative to the user's", async () => {
-  const plain = await run("check --sources sources");
-  expect(plain).toMatchObject({ code: 0, stderr: "" });
-  expect(plain.stdout).toBe("60 markets and 12 scores of 4 protocols: nothing to refuse\n");
-  const { stdout } = await run("check --sources sources --json");
-  expect(JSON.parse(stdout)).toEqual({ markets: 60, scores: 12, protocols: 4, warnings: [] });
+  const stdout = "60 markets and 12 scores of 4 protocols: nothing to refuse\n";
+  expect(await run("check --sources sources")).toEqual({ code: 0, stdout, stderr: "" });
+  const json = await run("check --sources sources --json");
+  expect(JSON.parse(json.stdout)).toEqual({ markets: 60, scores: 12, protocols: 4, warnings: [] });
 });
 
 test("snapshot check refuses as a publish does, with all that is wrong", async () => {
@@ -31,13 +30,7 @@ test("snapshot check refuses as a publish does, with all that is wrong", async (
   const { error } = JSON.parse(stdout);
   expect([code, error.exitCode]).toEqual([3, 3]);
   const found = error.refusals.map(({ column, total }: { column: string; total: number }) => [column, total]);
-  expect(new Map(found)).toEqual(
-    new Map([
-      ["bri", 1],
-      ["composite", 60],
-      ["id", 120],
-    ]),
-  );
+  expect(Object.fromEntries(found)).toEqual({ bri: 1, composite: 60, id: 120 });
   expect(stderr).toContain("20 of 60 shown: must be from 300 to 1000");
   expect(stderr).toContain("protocol_scores.parquet, column bri: is missing");
   // A publish stops at the first kind of fault, here columns.
@@ -48,19 +41,13 @@ test("snapshot check refuses as a publish does, with all that is wrong", async (
 });
 
 test("snapshot check needs sources", async () => {
-  expect(await run("check")).toMatchObject({
-    code: 2,
-    stderr: expect.stringContaining("--sources is missing"),
-  });
+  expectEnd(await run("check"), 2, "--sources is missing");
   await cp(join(folder, "sources"), join(folder, "half"), {
     recursive: true,
     filter: (path) => !path.endsWith("scores.parquet"),
   });
-  const half = await run("check --sources half");
-  expect(half.code).toBe(3);
-  expect(half.stderr).toContain("protocol_scores.parquet: is missing");
+  expectEnd(await run("check --sources half"), 3, "protocol_scores.parquet: is missing");
   await writeFile(join(folder, "half/protocol_scores.parquet"), "");
-  const empty = await run("check --sources half");
-  expect(empty.code).toBe(3);
-  expect(empty.stderr).toMatch(/^protocol_scores\.parquet: .*; it is empty, or was not written to its end$/m);
+  const empty = /^protocol_scores\.parquet: .*; it is empty, or was not written to its end$/m;
+  expectEnd(await run("check --sources half"), 3, empty);
 });

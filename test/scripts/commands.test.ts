@@ -24,7 +24,7 @@ import { layout } from "../../snapshots/store/layout.ts";
 import { seal } from "../../snapshots/store/objects.ts";
 import { StorageError } from "../../snapshots/store/storage.ts";
 import { ForkedLogError } from "../../snapshots/trust/log/log-reader.ts";
-import { programs, runCommand } from "../helpers/publish/commands.ts";
+import { expectEnd, programs, runCommand } from "../helpers/publish/commands.ts";
 import { findNode, nodeOptions } from "../helpers/servers/programs.ts";
 import { testFolder } from "../helpers/store/test-folder.ts";
 
@@ -51,26 +51,15 @@ function run(line: string) {
 }
 
 describe("--help and -h", () => {
-  const snapshot = [
-    "--sources SOURCES",
-    `(default: ${retention.keepHours})`,
-    "--resume",
-    "--dry-run",
-    "FILE.sql",
-    "rollback",
-  ];
+  const snapshot = ["--sources SOURCES", `(default: ${retention.keepHours})`];
   test.for<[string, string[]]>([
     ["start --help", ["npm start", "PORT (default: 8080)"]],
     ["sample -h", ["--out DIR", "(required)", `(default: ${sampleDefaults.markets})`, "--seed N", "--json"]],
-    ["snapshot --help", snapshot],
+    ["snapshot --help", [...snapshot, "--resume", "--dry-run", "FILE.sql", "rollback"]],
     [
       "snapshot gc --store nowhere --help",
       [
-        "--keep-hours N",
-        "--keep-commits N",
-        "--keep-daily N",
-        "--keep-monthly N",
-        "--keep-changes-days N",
+        ...["hours", "commits", "daily", "monthly", "changes-days"].map((of) => `--keep-${of} N`),
         "--dry-run",
       ],
     ],
@@ -107,38 +96,34 @@ test("an older Node is told in one sentence", async () => {
     new RegExp(`^This needs Node 22 from 22\\.21 on, or 24\\.9 or later, and \\S+ is Node ${version}\\.\\n$`);
   for (const version of ["22.20.0", "23.11.1", "24.8.0"]) {
     const older = `Object.defineProperty(process, "versions", { value: { ...process.versions, node: "${version}" } })`;
-    const { code, stderr } = await runProcess("scripts/start", ["--help"], process.execPath, [
-      "--import",
-      `data:text/javascript,${encodeURIComponent(older)}`,
-    ]);
-    expect([code, stderr]).toEqual([1, expect.stringMatching(told(version))]);
+    expectEnd(
+      await runProcess("scripts/start", ["--help"], process.execPath, [
+        "--import",
+        `data:text/javascript,${encodeURIComponent(older)}`,
+      ]),
+      1,
+      told(version),
+    );
   }
 });
 
 const node20 = findNode("20");
 test.skipIf(!node20)("Node 20 is told so too", async () => {
-  const { code, stderr } = await runProcess("scripts/start", ["--help"], node20);
-  expect([code, stderr]).toEqual([
+  expectEnd(
+    await runProcess("scripts/start", ["--help"], node20),
     1,
-    expect.stringMatching(/^This needs Node 22 from 22\.21 on, or 24\.9 or later, and .* 20\..*\n$/),
-  ]);
+    /^This needs Node 22 from 22\.21 on, or 24\.9 or later, and .* 20\..*\n$/,
+  );
 });
 
 test("snapshot contract prints the contract in one form", async () => {
-  const [markdown, sql, json, both] = [
-    await run("snapshot contract"),
-    await run("snapshot contract --sql"),
-    await run("snapshot contract --json"),
-    await run("snapshot contract --sql --json"),
-  ];
-  expect([markdown.code, sql.code, json.code, both.code]).toEqual([0, 0, 0, 2]);
-  expect(markdown.stdout).toMatch(/^# Contract of the sources\n/);
-  expect(sql.stdout.match(/^CREATE TABLE \w+/gm)).toEqual([
-    "CREATE TABLE markets",
-    "CREATE TABLE protocol_scores",
-  ]);
-  expect(JSON.parse(json.stdout)).toEqual(contractJsonSchema());
-  expect(both.stderr).toContain("--sql and --json exclude each other");
+  expectEnd(await run("snapshot contract"), 0, /^# Contract of the sources\n/);
+  const sql = await run("snapshot contract --sql");
+  const tables = sql.stdout.match(/^CREATE TABLE \w+/gm);
+  expect([sql.code, tables]).toEqual([0, ["CREATE TABLE markets", "CREATE TABLE protocol_scores"]]);
+  const json = await run("snapshot contract --json");
+  expect([json.code, JSON.parse(json.stdout)]).toEqual([0, contractJsonSchema()]);
+  expectEnd(await run("snapshot contract --sql --json"), 2, "--sql and --json exclude each other");
 });
 
 describe("an address without a store", () => {
@@ -154,9 +139,8 @@ describe("an address without a store", () => {
   );
 
   test("is made by keys issue --create, and has keys then", async () => {
-    const issued = await run("keys issue --plan aegis --owner o --store new --create");
-    expect(issued).toMatchObject({ code: 0 });
-    expect(await run("keys issue --plan aegis --owner o --store new")).toMatchObject({ code: 0 });
+    for (const more of [" --create", ""])
+      expectEnd(await run(`keys issue --plan aegis --owner o --store new${more}`), 0);
   });
 });
 
@@ -186,14 +170,9 @@ describe("a store of another format", () => {
       const storage = directoryStorage(store);
       for (const commit of [1, 2])
         await storage.put(layout.commit(commit), seal({ formatVersion: version, commit }));
-      const { code, stderr } = await run(`snapshot ${line} --store ${store}`);
-      expect({ code, stderr }).toEqual({
-        code: 3,
-        stderr: expect.stringMatching(/^commits\/000000000[12]\.json: .*\n$/),
-      });
-      expect(stderr).toContain(
-        `format version ${version}; this reader knows version ${formatVersion}: ${remedy}\n`,
-      );
+      const told = `format version ${version}; this reader knows version ${formatVersion}: ${remedy}\n`;
+      const ended = await run(`snapshot ${line} --store ${store}`);
+      expectEnd(ended, 3, /^commits\/000000000[12]\.json: .*\n$/, told);
     }
   });
 });
@@ -213,9 +192,7 @@ describe("a command that fails", () => {
 
   test("gives a sentence, not a stack, for what the file system refuses", async () => {
     await writeFile(join(folder, "file"), "");
-    const { code, stderr } = await run("sample --out file");
-    expect(code).toBe(1);
-    expect(stderr).toMatch(/^cannot .* .*file.*: E[A-Z]+: .*\n$/);
+    expectEnd(await run("sample --out file"), 1, /^cannot .* .*file.*: E[A-Z]+: .*\n$/);
   });
 });
 

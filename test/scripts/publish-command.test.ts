@@ -13,7 +13,7 @@ import { verify } from "../../snapshots/verify/verify.ts";
 import { addMarkets } from "../helpers/archive/odd-markets.ts";
 import { runSql } from "../helpers/archive/sql.ts";
 import { type ArchiveProxy, startArchiveProxy } from "../helpers/http/archive-proxy.ts";
-import { snapshotCommand } from "../helpers/publish/commands.ts";
+import { expectEnd, snapshotCommand } from "../helpers/publish/commands.ts";
 import { publishSources, writePlainSources, writeSources } from "../helpers/publish/sample-sources.ts";
 import { freePort, listenLocally } from "../helpers/servers/programs.ts";
 import { contentOf } from "../helpers/store/storages.ts";
@@ -54,36 +54,30 @@ beforeAll(async () => {
 describe("npm run snapshot -- publish", () => {
   test("publishes from and to folders relative to the user's, in any time zone and language", async () => {
     const env = { TZ: "America/St_Johns", LANG: "tr_TR.UTF-8", LC_ALL: "tr_TR.UTF-8" };
-    const first = await run("publish --sources sources --store elsewhere/store", { npm: true, env });
-    expect(first).toMatchObject({ code: 0 });
-    expect(first.stdout).toContain(`Published commit 1, snapshot ${snapshotId}`);
-    expect(first.stdout).toMatch(
-      /objects: \d+ \(\d+ bytes\) uploaded, 0 \(0 bytes\) unchanged, \d+ \(\d+ bytes\) total/,
-    );
+    const publish = "publish --sources sources --store elsewhere/store";
+    const first = await run(publish, { npm: true, env });
+    const sizes = /objects: \d+ \(\d+ bytes\) uploaded, 0 \(0 bytes\) unchanged, \d+ \(\d+ bytes\) total/;
+    expectEnd(first, 0, `Published commit 1, snapshot ${snapshotId}`, sizes);
     // Plain lines where there is no terminal.
     expect(first.stderr).toMatch(/^writing pages: \d+ of \d+ \(100 %\)$/m);
     expect(first.stderr).not.toContain("\r");
     const cdn = await startCdn(join(folder, "elsewhere/store"));
-    const api = `--api-url https://api.example.org/ --site-url ${cdn}/public`;
-    const again = await run(`publish --sources sources --store elsewhere/store ${api}`);
-    expect(again).toMatchObject({ code: 0 });
-    const named = await readFile(join(folder, "elsewhere/store", layout.siteFile("api.json")), "utf8");
-    const places = { api: "https://api.example.org/api/v1", site: `${cdn}/public/` };
-    expect(JSON.parse(named)).toEqual(places);
-    expect(again.stdout).toContain(`Nothing new: commit 1 already has snapshot ${snapshotId}`);
-    const publish = "publish --sources sources --store elsewhere/store";
     const namedBy = async (options: string) => {
-      expect(await run(`${publish} ${options}`)).toMatchObject({ code: 0 });
+      expectEnd(
+        await run(`${publish} ${options}`),
+        0,
+        `Nothing new: commit 1 already has snapshot ${snapshotId}`,
+      );
       return JSON.parse(await readFile(join(folder, "elsewhere/store", layout.siteFile("api.json")), "utf8"));
     };
+    const places = { api: "https://api.example.org/api/v1", site: `${cdn}/public/` };
+    expect(await namedBy(`--api-url https://api.example.org/ --site-url ${cdn}/public`)).toEqual(places);
     const terms = { license: "https://spdx.org/licenses/CC-BY-4.0", citeAs: "Scores" };
     expect(await namedBy(`--license ${terms.license} --cite-as Scores`)).toEqual({ ...places, ...terms });
     const contact = "mailto:keys@example.org";
     expect(await namedBy("--contact keys@example.org")).toEqual({ ...places, ...terms, contact });
-    expect(await namedBy("--api-url none --license none --cite-as none --contact none")).toEqual({
-      api: null,
-      site: places.site,
-    });
+    const none = await namedBy("--api-url none --license none --cite-as none --contact none");
+    expect(none).toEqual({ api: null, site: places.site });
   });
 
   test("warns when the public tree is not found at the address of --site-url", async () => {
@@ -114,14 +108,9 @@ describe("npm run snapshot -- publish", () => {
 
   test("--json puts one object on stdout and nothing else", async () => {
     const { code, stdout } = await run("publish --sources sources --store store --dry-run --json");
-    expect(code).toBe(0);
-    expect(stdout.match(/\n/g)).toHaveLength(1);
-    expect(JSON.parse(stdout)).toMatchObject({
-      outcome: "dry-run",
-      commit: 1,
-      snapshotId,
-      uploaded: { objects: 0 },
-    });
+    expect([code, stdout.match(/\n/g)]).toEqual([0, ["\n"]]);
+    const report = { outcome: "dry-run", commit: 1, snapshotId, uploaded: { objects: 0 } };
+    expect(JSON.parse(stdout)).toMatchObject(report);
   });
 
   test("--statement: a file that cannot be made ends the run; a full disk does not hide the report", async () => {
@@ -147,20 +136,16 @@ describe("npm run snapshot -- publish", () => {
     const growing = await copyOfSources("growing");
     const storage = directoryStorage(join(folder, "exported"));
     const publish = async () => {
-      const { code, stdout, stderr } = await run(
-        "publish --sources growing --store exported --export --json",
-      );
+      const line = "publish --sources growing --store exported --export --json";
+      const { code, stdout, stderr } = await run(line);
       expect([code, stderr]).toEqual([0, expect.stringMatching(/^Exported in \d+ files? \(\d+ bytes\)$/m)]);
       return JSON.parse(stdout);
     };
     expect(await publish()).toMatchObject({ outcome: "published", commit: 1 });
     await addMarkets(growing, 3);
     expect(await publish()).toMatchObject({ outcome: "published", commit: 2 });
-    const { files } = (await readExported(
-      storage,
-      layout.exportedChanges,
-      (await readCommit(storage, 2))!.changes!.hash,
-    ))!;
+    const { changes } = (await readCommit(storage, 2))!;
+    const { files } = (await readExported(storage, layout.exportedChanges, changes!.hash))!;
     expect(files.map(({ rows }) => rows)).toEqual([3]);
     const before = await contentOf(storage);
     expect(await publish()).toMatchObject({ outcome: "unchanged", commit: 2 });
@@ -171,18 +156,17 @@ describe("npm run snapshot -- publish", () => {
   test("warns of a column it ignores, and publishes the same", async () => {
     const wider = await copyOfSources("wider");
     const file = quoted(join(wider, "protocol_scores.parquet"));
-    await runSql(
-      folder,
-      `COPY (SELECT 1 AS extra, * FROM read_parquet(${file})) TO ${file} (FORMAT parquet)`,
-    );
+    const wide = `SELECT 1 AS extra, * FROM read_parquet(${file})`;
+    await runSql(folder, `COPY (${wide}) TO ${file} (FORMAT parquet)`);
     const [scores = ""] = await readdir(join(folder, "store", layout.publicObject.prefix));
     await rm(join(folder, "store", layout.publicObject.prefix, scores), { recursive: true });
-    const { code, stdout, stderr } = await run("publish --sources wider --store store");
-    expect(code).toBe(0);
-    expect(stdout).toMatch(
+    const again = await run("publish --sources wider --store store");
+    expectEnd(
+      again,
+      0,
       /^Nothing new(?:.|\n)*\nmade \d+ objects? anew that the store had not, or not whole\n$/,
     );
-    expect(stderr).toMatch(/Warning: protocol_scores: .*extra/);
+    expect(again.stderr).toMatch(/Warning: protocol_scores: .*extra/);
   });
 
   test("of several at once, one takes each commit, and the others lose with exit code 4", async () => {
@@ -196,8 +180,7 @@ describe("npm run snapshot -- publish", () => {
     expect(winners.length).toBeGreaterThan(0);
     for (const { code, stderr, stdout } of ended) {
       if (code === 0) continue;
-      expect(code).toBe(4);
-      expect(stderr).toContain("another publisher made commit");
+      expect([code, stderr]).toEqual([4, expect.stringContaining("another publisher made commit")]);
       expect(JSON.parse(stdout).error).toMatchObject({ exitCode: 4, refusals: [] });
     }
     const { commits } = JSON.parse((await run("list --store contested --json")).stdout);
@@ -217,23 +200,17 @@ describe("refused sources", () => {
     const directory = await copyOfSources("refused");
     const path = quoted(join(directory, "markets/part-00000.parquet"));
     const composite = "CASE WHEN slug LIKE '%-17' THEN 1001 ELSE composite END AS composite";
-    await runSql(
-      folder,
-      `COPY (SELECT * REPLACE (${composite}) FROM read_parquet(${path})) TO ${path} (FORMAT parquet)`,
-    );
+    const broken = `SELECT * REPLACE (${composite}) FROM read_parquet(${path})`;
+    await runSql(folder, `COPY (${broken}) TO ${path} (FORMAT parquet)`);
     const place =
       /^markets\/part-00000\.parquet, row 17 \(.{36}\), column composite: 1001, must be from 300 to 1000$/m;
     const before = await contentOf(directoryStorage(store));
     const ended = await run(`publish --sources ${directory} --store store --json`);
-    expect(ended).toMatchObject({ code: 3 });
+    expectEnd(ended, 3, place);
     const { error } = JSON.parse(ended.stdout);
     expect(error).toMatchObject({ exitCode: 3, message: expect.stringMatching(place) });
-    expect(error.refusals[0]).toMatchObject({
-      file: "markets/part-00000.parquet",
-      rule: expect.any(String),
-      total: expect.any(Number),
-    });
-    expect(ended.stderr).toMatch(place);
+    const refusal = { rule: expect.any(String), total: expect.any(Number) };
+    expect(error.refusals[0]).toMatchObject({ file: "markets/part-00000.parquet", ...refusal });
     expect(ended.stderr).not.toMatch(/^\s+at /m);
     expect(await contentOf(directoryStorage(store))).toEqual(before);
     await proxy.refresh();
@@ -251,11 +228,9 @@ describe("list and verify", () => {
   });
 
   test("verify finds all good, or names the object and ends with exit code 1", async () => {
-    const good = await run("verify --store store");
-    expect(good).toMatchObject({ code: 0 });
-    expect(good.stdout).toMatch(
-      /^All good: 1 commit \(0 collected\), \d+ markets, \d+ objects \(\d+ bytes\), 0 of them unreferenced\n$/,
-    );
+    const good =
+      /^All good: 1 commit \(0 collected\), \d+ markets, \d+ objects \(\d+ bytes\), 0 of them unreferenced\n$/;
+    expectEnd(await run("verify --store store"), 0, good);
     const copy = join(folder, "damaged");
     await publishSources(sources, directoryStorage(copy), folder);
     const names = Object.keys(await contentOf(directoryStorage(copy)));
@@ -273,13 +248,11 @@ describe("list and verify", () => {
       { key: record, reason },
     ];
     const bad = await run("verify --store damaged --json");
-    expect(bad.code).toBe(1);
-    expect(JSON.parse(bad.stdout).faults).toEqual(faults);
+    expect([bad.code, JSON.parse(bad.stdout).faults]).toEqual([1, faults]);
     const told = await run("verify --store damaged");
-    expect(told.code).toBe(1);
     const lines = told.stdout.split("\n").map((line) => line.split(": ")[0]);
-    const wayBack = `For ${layout.stableScoreList}`;
-    expect(lines).toEqual([layout.stableScoreList, record, wayBack, "2 faults", ""]);
+    const { stableScoreList: list } = layout;
+    expect([told.code, lines]).toEqual([1, [list, record, `For ${list}`, "2 faults", ""]]);
   });
 });
 
@@ -294,22 +267,19 @@ describe("verify --repair", () => {
     bytes[40]! ^= 1;
     await rotten.put(key, bytes);
     expect(await publishSources(many, rotten, folder)).toMatchObject({ outcome: "unchanged", commit: 1 });
-    const repair = await run("verify --repair --sources many --store rotten --json");
-    expect(repair).toMatchObject({
-      code: 0,
-      stderr: expect.stringContaining(`${key}: its content does not match its name\n`),
-    });
-    expect(repair.stderr).toContain("1 of 1 object repaired");
-    expect(JSON.parse(repair.stdout)).toMatchObject({ commits: 1, faults: [], repaired: [key] });
+    const { code, stdout, stderr } = await run("verify --repair --sources many --store rotten --json");
+    expect([code, JSON.parse(stdout)]).toMatchObject([0, { commits: 1, faults: [], repaired: [key] }]);
+    expect(stderr).toContain(`${key}: its content does not match its name\n`);
+    expect(stderr).toContain("1 of 1 object repaired");
     expect((await verify(rotten, () => {})).faults).toEqual([]);
   });
 });
 
 test("a store that cannot be written to ends with exit code 5 and names it", async () => {
   await writeFile(join(folder, "file"), "");
-  const { code, stdout, stderr } = await run("publish --sources sources --store file/store");
-  expect({ code, stdout }).toEqual({ code: 5, stdout: "" });
-  expect(stderr).toContain(join(folder, "file/store"));
+  const ended = await run("publish --sources sources --store file/store");
+  expectEnd(ended, 5, join(folder, "file/store"));
+  expect(ended.stdout).toBe("");
 });
 
 describeStores("to %s, a clock", ({ folder: own, newLocation, environment }) => {

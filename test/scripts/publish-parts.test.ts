@@ -7,7 +7,7 @@ import { Shell } from "../../scripts/cli.ts";
 import { makeParts } from "../../scripts/snapshot/publish-parts.ts";
 import { directoryStorage } from "../../snapshots/store/backends/directory.ts";
 import { layout } from "../../snapshots/store/layout.ts";
-import { scriptProcess, snapshotCommand } from "../helpers/publish/commands.ts";
+import { expectEnd, scriptProcess, snapshotCommand } from "../helpers/publish/commands.ts";
 import { withBroken, writeSegmented } from "../helpers/publish/segmented-sources.ts";
 import { contentOf } from "../helpers/store/storages.ts";
 import { testFolder } from "../helpers/store/test-folder.ts";
@@ -56,12 +56,12 @@ describe("publish in parts", () => {
         JOB_COMPLETION_INDEX: index,
       });
       const words = `JOB_COMPLETION_INDEX must be the number of a part, counted from 0; it is "${index}"`;
-      expect([wrong.code, wrong.stderr]).toEqual([2, expect.stringContaining(words)]);
+      expectEnd(wrong, 2, words);
     }
     const first = await run(`${publish} --part JOB_COMPLETION_INDEX --run first`, {
       JOB_COMPLETION_INDEX: "0",
     });
-    expect([first.code, first.stdout]).toEqual([0, expect.stringMatching(/^Part 1 of run first: /)]);
+    expectEnd(first, 0, /^Part 1 of run first: /);
     const { code, stdout } = await run(`${publish} --join --run first --json`);
     expect([code, JSON.parse(stdout)]).toEqual([
       0,

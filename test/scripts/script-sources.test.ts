@@ -5,7 +5,7 @@ import { contractSql } from "../../snapshots/sources/contract/describe-contract.
 import { quoted } from "../../snapshots/sources/duckdb/sql-literals.ts";
 import { directoryStorage } from "../../snapshots/store/backends/directory.ts";
 import { withDuckDb } from "../helpers/archive/sql.ts";
-import { snapshotCommand } from "../helpers/publish/commands.ts";
+import { expectEnd, snapshotCommand } from "../helpers/publish/commands.ts";
 import { loadSample, writeTables } from "../helpers/publish/editable-sources.ts";
 import { publishSources } from "../helpers/publish/sample-sources.ts";
 import { testFolder } from "../helpers/store/test-folder.ts";
@@ -31,6 +31,7 @@ const views = (markets: string, scores: string) =>
 const ofJson = (table: string, time: string, id = "slug") =>
   `SELECT * REPLACE (${id}::VARCHAR AS ${id}, ${time}::TIMESTAMPTZ AS ${time}) FROM read_json('${table}.ndjson')`;
 const parquet = (table: string) => `FROM read_parquet('sources/${table}.parquet')`;
+const tables = views(parquet("markets"), parquet("protocol_scores"));
 
 beforeAll(async () => {
   await withDuckDb(folder, async (sql) => {
@@ -60,7 +61,7 @@ beforeAll(async () => {
 
 describe("a script", () => {
   test.for([
-    ["Parquet", () => views(parquet("markets"), parquet("protocol_scores"))],
+    ["Parquet", () => tables],
     ["CSV", () => insert("read_csv('*.csv')")],
     [
       "newline-delimited JSON",
@@ -88,30 +89,29 @@ describe("a script", () => {
     await script("wide.sql", views(parquet("markets"), scores("delta::HUGEINT")));
     expect(await run("check --sources wide.sql")).toMatchObject({ code: 0 });
     await script("wider.sql", views(parquet("markets"), scores("170141183460469231731687303715884105727")));
-    const { code, stderr } = await run("check --sources wider.sql");
-    expect([code, stderr]).toEqual([
+    expectEnd(
+      await run("check --sources wider.sql"),
       3,
-      expect.stringMatching(/^wider\.sql \(protocol_scores\): cannot be read: Conversion Error: .*17014118/m),
-    ]);
+      /^wider\.sql \(protocol_scores\): cannot be read: Conversion Error: .*17014118/m,
+    );
   });
 
   test("may leave empty lists, for whose items DuckDB chooses a type, and no others of that type", async () => {
     const markets = (evidence: string) =>
       `SELECT * REPLACE (list_transform(dimensions, lambda d: struct_update(d, evidence := ${evidence})) AS dimensions)
          ${parquet("markets")}`;
-    const tables = views(markets("[]"), parquet("protocol_scores"));
-    for (const text of [tables, tables.replaceAll("VIEW", "TABLE"), tables.replace("[]", "[]::JSON[]")])
+    const empty = views(markets("[]"), parquet("protocol_scores"));
+    for (const text of [empty, empty.replaceAll("VIEW", "TABLE"), empty.replace("[]", "[]::JSON[]")])
       expect(await run(`check --sources ${await script("empty.sql", text)}`)).toMatchObject({ code: 0 });
     await script("filled.sql", views(markets("[1]"), parquet("protocol_scores")));
-    const { code, stderr } = await run("check --sources filled.sql");
-    expect([code, stderr]).toEqual([
+    expectEnd(
+      await run("check --sources filled.sql"),
       3,
-      expect.stringContaining("column dimensions[].evidence[]: INTEGER, must be of type STRUCT"),
-    ]);
+      "column dimensions[].evidence[]: INTEGER, must be of type STRUCT",
+    );
   });
 
   test("tells what its SELECT statements return, to a bound, and runs them to their end", async () => {
-    const tables = views(parquet("markets"), parquet("protocol_scores"));
     const selects = `SELECT 'left  out' || chr(10), 3, NULL; SELECT NULL; FROM range(102); SELECT 'password=hidden';`;
     const told = await run(`check --sources ${await script("tells.sql", tables + selects)}`);
     const lines = told.stderr.split("\n").filter((line) => line.startsWith("tells.sql: "));
@@ -119,20 +119,23 @@ describe("a script", () => {
     const [more, password] = ["tells.sql: and 2 more rows of this SELECT", "tells.sql: password=***"];
     expect(lines).toEqual(["tells.sql: left out 3", ...numbers, more, password]);
     const late = "SELECT CASE WHEN range = 5000 THEN error('late') END FROM range(5001)";
-    const { code, stderr } = await run(`check --sources ${await script("late.sql", tables + late)}`);
-    expect([code, stderr]).toEqual([
+    expectEnd(
+      await run(`check --sources ${await script("late.sql", tables + late)}`),
       3,
-      expect.stringContaining("late.sql, statement 3 of 3: fails: Invalid"),
-    ]);
+      "late.sql, statement 3 of 3: fails: Invalid",
+    );
   });
 
   test("finds files from the folder that its user stands in", async () => {
     await mkdir(join(folder, "below"));
-    await script("below/other.sql", views(parquet("markets"), parquet("protocol_scores")));
+    await script("below/other.sql", tables);
     const counts = "90 markets and 12 scores of 4 protocols: nothing to refuse\n";
     expect(await run("check --sources below/other.sql")).toMatchObject({ code: 0, stdout: counts });
-    const { code, stderr } = await run("check --sources other.sql", join(folder, "below"));
-    expect([code, stderr]).toEqual([3, expect.stringContaining("No files found that match the pattern")]);
+    expectEnd(
+      await run("check --sources other.sql", join(folder, "below")),
+      3,
+      "No files found that match the pattern",
+    );
   });
 
   test("is read whole each time, and publishes what has changed", async () => {
@@ -159,18 +162,14 @@ describe("a script", () => {
     await script("locked.sql", locked + views(inside("sources/markets.parquet"), scores));
     expect(await run("check --sources locked.sql")).toMatchObject({ code: 0 });
     await script("outside.sql", locked + views(inside("markets.parquet"), scores));
-    const outside = await run("check --sources outside.sql");
-    expect(outside.code).toBe(3);
-    expect(outside.stderr).toMatch(
-      /outside\.sql, statement 4 of 5: fails: Permission Error: Cannot access file/,
-    );
+    const denied = /outside\.sql, statement 4 of 5: fails: Permission Error: Cannot access file/;
+    expectEnd(await run("check --sources outside.sql"), 3, denied);
   });
 
   test("loads no extension that it does not name", async () => {
     const text = views("FROM 'https://127.0.0.1:1/markets.parquet'", parquet("protocol_scores"));
-    const { code, stderr } = await run(`check --sources ${await script("remote.sql", text)}`);
-    expect(code).toBe(3);
-    expect(stderr).toMatch(/^remote\.sql, statement 1 of 2: fails: Missing Extension Error/m);
+    const missing = /^remote\.sql, statement 1 of 2: fails: Missing Extension Error/m;
+    expectEnd(await run(`check --sources ${await script("remote.sql", text)}`), 3, missing);
   });
 });
 
@@ -206,16 +205,9 @@ describe("a script is refused", () => {
     [
       "missing",
       "SELECT 1",
-      [
-        "missing.sql: leaves no table or view named markets",
-        "missing.sql: leaves no table or view named protocol_scores",
-      ],
+      ["markets", "protocol_scores"].map((name) => `missing.sql: leaves no table or view named ${name}`),
     ],
-    [
-      "open",
-      `${views(parquet("markets"), scores)} BEGIN;`,
-      ["open.sql: leaves a transaction open; end it with COMMIT"],
-    ],
+    ["open", `${tables} BEGIN;`, ["open.sql: leaves a transaction open; end it with COMMIT"]],
     [
       "types",
       views(
@@ -260,10 +252,9 @@ describe("a script is refused", () => {
     ["empty", views(`${parquet("markets")} WHERE false`, scores), ["empty.sql (markets): has no rows"]],
   ])("with what is wrong: %s", async ([name, text, told]) => {
     const file = await script(`${name}.sql`, text);
-    const { code, stderr } = await run(`publish --sources ${file} --store store`);
-    expect(code).toBe(3);
-    for (const part of told) expect(stderr).toMatch(part);
-    expect(stderr).not.toContain("secret");
+    const ended = await run(`publish --sources ${file} --store store`);
+    expectEnd(ended, 3, ...told);
+    expect(ended.stderr).not.toContain("secret");
   });
 
   test("when it is not there, no text, or not local", async () => {
@@ -274,27 +265,15 @@ describe("a script is refused", () => {
     ]);
     for (const command of ["check", "publish --store store"]) {
       const folderless = await run(`${command} --sources nowhere`);
-      expect(folderless).toMatchObject({
-        code: 3,
-        stderr: expect.stringContaining(
-          `${join(folder, "nowhere")}: there is no such folder; --sources names one`,
-        ),
-      });
+      expectEnd(folderless, 3, `${join(folder, "nowhere")}: there is no such folder; --sources names one`);
       await mkdir(join(folder, "folder.SQL"), { recursive: true });
       const place = await run(`${command} --sources folder.SQL`);
-      expect(place).toMatchObject({
-        code: 3,
-        stderr: expect.stringContaining("folder.SQL: is not a regular file"),
-      });
+      expectEnd(place, 3, "folder.SQL: is not a regular file");
       const data = await run(`${command} --sources markets.csv`);
-      expect(data).toMatchObject({
-        code: 2,
-        stderr: expect.stringContaining("markets.csv is a file; a DuckDB script"),
-      });
+      expectEnd(data, 2, "markets.csv is a file; a DuckDB script");
     }
     await writeFile(join(folder, "latin.sql"), Buffer.from("SELECT '\xe9'", "latin1"));
     expect((await run("check --sources latin.sql")).stderr).toContain("latin.sql: is not valid UTF-8");
-    const remote = await run("check --sources s3://bucket/own.sql");
-    expect(remote).toMatchObject({ code: 2, stderr: expect.stringContaining("a local file *.sql") });
+    expectEnd(await run("check --sources s3://bucket/own.sql"), 2, "a local file *.sql");
   });
 });

@@ -14,7 +14,7 @@ import { segmentEnds } from "../helpers/archive/odd-markets.ts";
 import { startAlteringLink } from "../helpers/http/altering-link.ts";
 import { startTestProxy, type TestProxy } from "../helpers/http/proxy.ts";
 import { until } from "../helpers/http/proxy-client.ts";
-import { runCommand } from "../helpers/publish/commands.ts";
+import { expectEnd, runCommand } from "../helpers/publish/commands.ts";
 import { publishRecords, recordsOf } from "../helpers/publish/records.ts";
 import { testKey } from "../helpers/store/signing.ts";
 import { memoryStorage } from "../helpers/store/storages.ts";
@@ -133,8 +133,7 @@ test("A newer commit of the copy's snapshot whose index lies is named, and the c
   expect(before.indexRoot).toBe(newestCommit().entry.indexRoot);
   await publishLie(() => flipInIndex(objects, 0, "oracle"));
   expect(newestCommit().entry.snapshotId).toBe(before.snapshotId);
-  const { code, stderr } = await sync();
-  expect([code, stderr]).toEqual([6, expect.stringMatching(/: in segment 1 of 2, .*, section oracle\.\n/)]);
+  expectEnd(await sync(), 6, /: in segment 1 of 2, .*, section oracle\.\n/);
   expect(await stateOf()).toEqual(before);
 });
 
@@ -149,8 +148,7 @@ test("Segments that did not change are not computed again", async () => {
   for (const segment of index.segments) segment.unchecked = ["columns"];
   await writeFile(path, JSON.stringify(index));
   await publish();
-  const { code, stdout } = await sync();
-  expect([code, stdout]).toEqual([0, expect.stringContaining("Columns of 1 segment were not checked")]);
+  expectEnd(await sync(), 0, "Columns of 1 segment were not checked");
   // Without this file all of them are computed.
   await rm(path);
   await publish(markets);
@@ -174,8 +172,7 @@ describe("Words that another version of Unicode made", () => {
     const told = `Words of 1 segment were not checked: they were made by another version of Unicode than ${unicodeVersion}`;
     // The second run finds nothing new, and says so again.
     for (let run = 1; run <= 2; run += 1) {
-      const { code, stdout } = await sync();
-      expect([code, stdout]).toEqual([0, expect.stringContaining(told)]);
+      expectEnd(await sync(), 0, told);
     }
     const { code, stdout } = await sync("--json");
     expect([code, JSON.parse(stdout).unchecked]).toEqual([0, [expect.stringContaining(told)]]);
@@ -213,8 +210,7 @@ describe("Words that another version of Unicode made", () => {
     ],
   ])("are named as wrong where %s", async (_, lie) => {
     await publishLie(() => replaceWords(lie));
-    const { code, stderr } = await sync();
-    expect([code, stderr]).toEqual([6, expect.stringMatching(/: in segment 1 of 2, .*, words\.\n/)]);
+    expectEnd(await sync(), 6, /: in segment 1 of 2, .*, words\.\n/);
     await expect(readFile(join(copy, "archive.ndjson"))).rejects.toMatchObject({ code: "ENOENT" });
   });
 });

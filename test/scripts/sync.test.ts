@@ -19,7 +19,7 @@ import { gatewayAnswer, startFaultyLink } from "../helpers/http/faulty-link.ts";
 import { takenUp } from "../helpers/http/live-feed.ts";
 import { startTestProxy, type TestProxy } from "../helpers/http/proxy.ts";
 import { until } from "../helpers/http/proxy-client.ts";
-import { runCommand, scriptProcess } from "../helpers/publish/commands.ts";
+import { expectEnd, runCommand, scriptProcess } from "../helpers/publish/commands.ts";
 import { inArchiveOrder, market, marketsOf, publishRecords } from "../helpers/publish/records.ts";
 import { freePort } from "../helpers/servers/programs.ts";
 import { testKey } from "../helpers/store/signing.ts";
@@ -85,22 +85,22 @@ const newCopy = () => {
 };
 
 const argumentsFor = (copy: string, more: readonly string[] = [], url = link.url) => [
-  "--url",
-  url,
-  "--key-file",
-  "key",
-  "--to",
-  copy,
+  ...["--url", url, "--key-file", "key", "--to", copy],
   ...more,
 ];
 
 /** An option that is given again replaces the one before. */
 async function sync(copy: string, more: readonly string[] = [], url = link.url) {
   const before = link.asked.length;
-  const { code, stdout, stderr } = await runCommand("sync", argumentsFor(copy, ["--json", ...more], url), {
-    from: folder,
-  });
-  return { code, report: JSON.parse(stdout || "{}"), stderr, asked: link.asked.slice(before) };
+  const args = argumentsFor(copy, ["--json", ...more], url);
+  const { code, stdout, stderr } = await runCommand("sync", args, { from: folder });
+  return { code, report: JSON.parse(stdout || "{}"), stdout, stderr, asked: link.asked.slice(before) };
+}
+
+/** The service no longer knows what a copy is of. */
+function expireChanges(): void {
+  const gone = problem(410, "SNAPSHOT_EXPIRED", "Snapshot gone: take a whole answer.");
+  link.alter = (target) => (target.includes("/changes?") ? gone : undefined);
 }
 
 /** A copy of the first archive, which is the current one then. */
@@ -109,6 +109,13 @@ async function copyOfFirst() {
   const first = await publish(archives.first);
   expect(await sync(copy)).toMatchObject({ code: 0 });
   return { copy, first };
+}
+
+/** The mark of a run in the folder of a copy. */
+async function markOf(copy: string, owner: string): Promise<string> {
+  const mark = join(copy, ".sync", `running-${owner}`);
+  await writeFile(mark, String((await stat(join(copy, ".sync"))).ino));
+  return mark;
 }
 
 /** Checks that a copy is exactly the snapshot that it names, and returns that. */
@@ -154,10 +161,7 @@ describe("npm run sync", () => {
   test("takes the whole archive when the service no longer knows its snapshot, or the copy was changed", async () => {
     const { copy } = await copyOfFirst();
     await publish(archives.second);
-    link.alter = (target) =>
-      target.includes("/changes?")
-        ? problem(410, "SNAPSHOT_EXPIRED", "Snapshot gone: take a whole answer.")
-        : undefined;
+    expireChanges();
     const expired = await sync(copy);
     expect(expired).toMatchObject({ code: 0, report: { how: "whole" } });
     expect(expired.stderr).toContain("Snapshot gone: take a whole answer. The whole archive is taken.");
@@ -179,7 +183,7 @@ describe("npm run sync", () => {
     const copy = newCopy();
     await mkdir(copy);
     await writeFile(join(copy, "archive.ndjson"), "mine");
-    expect(await sync(copy)).toMatchObject({ code: 2, stderr: expect.stringContaining("not made by sync") });
+    expectEnd(await sync(copy), 2, "not made by sync");
     expect(await readFile(join(copy, "archive.ndjson"), "utf8")).toBe("mine");
     expect(await sync(newCopy(), [], "ftp://a")).toMatchObject({ code: 2 });
   });
@@ -187,11 +191,10 @@ describe("npm run sync", () => {
   test("accepts a copied folder, with links or files, and with the mark of a run elsewhere", async () => {
     const [twin, files] = [newCopy(), newCopy()];
     const { copy, first } = await copyOfFirst();
-    const mark = join(copy, ".sync", `running-${ownerMark(process.ppid)}`);
-    await writeFile(mark, String((await stat(join(copy, ".sync"))).ino));
+    const mark = await markOf(copy, ownerMark(process.ppid));
     execFileSync("cp", ["-r", copy, twin]);
     expect(await sync(twin)).toMatchObject({ code: 0, report: { how: "unchanged" } });
-    expect(await sync(copy)).toMatchObject({ code: 2, stderr: expect.stringContaining(mark) });
+    expectEnd(await sync(copy), 2, mark);
     execFileSync("cp", ["-rL", twin, files]);
     expect(await sync(files)).toMatchObject({ code: 0, report: { how: "unchanged" } });
     await publish(archives.second);
@@ -201,9 +204,8 @@ describe("npm run sync", () => {
 
   test("knows the mark of a run that was killed from that of one at work, at any hour", async () => {
     const { copy } = await copyOfFirst();
-    const place = async (mark: string) => {
-      const path = join(copy, ".sync", `running-${mark}`);
-      await writeFile(path, String((await stat(join(copy, ".sync"))).ino));
+    const place = async (owner: string) => {
+      const path = await markOf(copy, owner);
       const days = new Date(Date.now() - 50 * 3_600_000);
       await utimes(path, days, days);
       return path;
@@ -213,7 +215,7 @@ describe("npm run sync", () => {
     await place(living.replace(/\d+-$/, "1-"));
     expect(await sync(copy)).toMatchObject({ code: 0 });
     const path = await place(living);
-    expect(await sync(copy)).toMatchObject({ code: 2, stderr: expect.stringContaining(path) });
+    expectEnd(await sync(copy), 2, path);
     await rm(path);
     expect(await sync(copy)).toMatchObject({ code: 0 });
   });
@@ -224,8 +226,7 @@ describe("npm run sync", () => {
     const marked = async (ahead: number) => {
       const copy = newCopy();
       await (await CopyFolder.open(copy)).close();
-      const mark = join(copy, ".sync", "running-ffffffff-1-");
-      await writeFile(mark, String((await stat(join(copy, ".sync"))).ino));
+      const mark = await markOf(copy, "ffffffff-1-");
       const renew = async (later = 0) => {
         const time = new Date(Date.now() + ahead + later);
         await utimes(mark, time, time);
@@ -300,11 +301,8 @@ describe("npm run sync", () => {
     await publish(archives.first);
     await sync(copy);
     await publish(archives.second);
-    link.alter = (target) =>
-      target.includes("/changes?") ? problem(410, "SNAPSHOT_EXPIRED", "gone") : undefined;
-    const { code, stderr } = await sync(copy);
-    expect(code).toBe(5);
-    expect(stderr).toMatch(/copy: cannot keep files there: ENOSPC.*takes about 0\.\d MB there.*--to/);
+    expireChanges();
+    expectEnd(await sync(copy), 5, /copy: cannot keep files there: ENOSPC.*takes about 0\.\d MB there.*--to/);
     await exactly(copy);
   });
 });
@@ -424,8 +422,7 @@ describe("a service that lies", () => {
       const copy = newCopy();
       if (path === "changes") execFileSync("cp", ["-r", synced.copy, copy]);
       link.alter = (target, answer) => (target.includes(`/${path}`) ? lie(answer) : undefined);
-      const { code, stderr } = await sync(copy);
-      expect([code, stderr]).toEqual([6, expect.stringMatching(told)]);
+      expectEnd(await sync(copy), 6, told);
       expect(await readdir(copy)).toEqual([".sync", "archive.ndjson", "state.json"]);
       if (path === "changes") expect(await exactly(copy)).toBe(synced.first);
       else await expect(readFile(join(copy, "archive.ndjson"))).rejects.toMatchObject({ code: "ENOENT" });
@@ -463,7 +460,7 @@ describe("a service that lies", () => {
     await sync(copy);
     const snapshot = await exactly(copy);
     link.alter = (target, answer) => (target.endsWith("/status") ? { ...answer, body: old.text } : undefined);
-    expect(await sync(copy)).toMatchObject({ code: 6, stderr: expect.stringContaining("never go back") });
+    expectEnd(await sync(copy), 6, "never go back");
     expect(await exactly(copy)).toBe(snapshot);
   });
 
@@ -522,7 +519,7 @@ describe.concurrent("--trusted-key", () => {
       expect(await signed.run(copy, undefined, trusted)).toMatchObject({ code: 0 });
     expect(await exactly(copy)).toBe(first);
     await signed.publish(archives.second, { by: stranger, over: 1 });
-    expect(await signed.run(copy)).toMatchObject({ code: 6, stderr: expect.stringContaining("signed") });
+    expectEnd(await signed.run(copy), 6, "signed");
     expect(await exactly(copy)).toBe(first);
     const third = await signed.publish(marketsOf(0, 130), { over: 2 });
     expect(await signed.run(copy)).toMatchObject({ code: 0 });
@@ -632,11 +629,7 @@ describe.concurrent("--trusted-key", () => {
       return { ...answer, body: JSON.stringify(forked) };
     };
     forking.asked.length = 0;
-    const { code, stderr } = await signed.run(copy, forking.url);
-    expect([code, stderr]).toEqual([
-      6,
-      expect.stringMatching(/^The log does not go on .*, now\. Somebody took/m),
-    ]);
+    expectEnd(await signed.run(copy, forking.url), 6, /^The log does not go on .*, now\. Somebody took/m);
     expect(forking.asked.some((target) => target.includes("/historical"))).toBe(false);
     expect(await exactly(copy)).toBe(first);
     expect(await signed.run(copy)).toMatchObject({ code: 0 });

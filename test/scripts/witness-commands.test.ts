@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { layout } from "../../snapshots/store/layout.ts";
 import { parseSigningKey, verifierText } from "../../snapshots/trust/notes/note-keys.ts";
 import { signNote } from "../../snapshots/trust/notes/signed-note.ts";
-import { snapshotCommand } from "../helpers/publish/commands.ts";
+import { expectEnd, snapshotCommand } from "../helpers/publish/commands.ts";
 import { writeSources } from "../helpers/publish/sample-sources.ts";
 import { findWitness, startWitness, type TestWitness } from "../helpers/servers/witness.ts";
 import { keyText, testKey } from "../helpers/store/signing.ts";
@@ -15,15 +15,13 @@ const path = (name: string) => join(folder, name);
 const ours = testKey();
 const quantum = testKey(ours.name, "", "ml-dsa-44");
 const clean = {
-  SIGNING_KEY: "",
-  TRUSTED_KEYS: "",
-  TRUST_POLICY: "",
-  WITNESS_POLICY: "",
-  CHECKPOINT_FILE: "",
-  SIGNING_NAME: "",
+  ...{ SIGNING_KEY: "", SIGNING_NAME: "", TRUSTED_KEYS: "" },
+  ...{ TRUST_POLICY: "", WITNESS_POLICY: "", CHECKPOINT_FILE: "" },
 };
 const run = (line: string, env: NodeJS.ProcessEnv = {}) =>
   snapshotCommand(line.split(" "), { from: folder, env: { ...clean, ...env } });
+const ends = async (line: string, env: NodeJS.ProcessEnv, code: number, ...told: (string | RegExp)[]) =>
+  expectEnd(await run(line, env), code, ...told);
 const publish = "publish --sources sources --store store";
 
 beforeAll(async () => {
@@ -43,10 +41,11 @@ test("a key of ML-DSA-44 is made for the second line of a publisher's file", asy
   const { publicKey } = JSON.parse(made.stdout);
   expect(verifierText(parseSigningKey(secret.trim()))).toBe(publicKey);
   expect(publicKey).toMatch(/^prs\.example\+[0-9a-f]{8}\+B/);
-  expect(await run("signing-key --out third.key --algorithm rsa")).toMatchObject({
-    code: 2,
-    stderr: expect.stringContaining("--algorithm is ed25519 or ml-dsa-44"),
-  });
+  expectEnd(
+    await run("signing-key --out third.key --algorithm rsa"),
+    2,
+    "--algorithm is ed25519 or ml-dsa-44",
+  );
 
   const files: [string, RegExp][] = [
     [secret, /no Ed25519 key; that of ML-DSA-44 goes into a line below one/],
@@ -56,10 +55,7 @@ test("a key of ML-DSA-44 is made for the second line of a publisher's file", asy
   ];
   for (const [text, message] of files) {
     await writeFile(path("wrong.key"), text);
-    expect(await run(publish, { SIGNING_KEY: "wrong.key" })).toMatchObject({
-      code: 2,
-      stderr: expect.stringMatching(message),
-    });
+    expectEnd(await run(publish, { SIGNING_KEY: "wrong.key" }), 2, message);
   }
 });
 
@@ -67,45 +63,28 @@ test("a policy names whose commits count, with its file and line where it is wro
   await writeFile(path("wrong.policy"), `log ${verifierText(ours)}\nquorum w\n`);
   await writeFile(path("empty.policy"), "quorum none\n");
   await run(publish);
-  const message = async (line: string, env?: NodeJS.ProcessEnv) => {
-    const { code, stderr } = await run(line, env);
-    expect([line, code]).toEqual([line, 2]);
-    return stderr;
-  };
   for (const line of ["verify", "gc", "export", "diff 1 1", "rollback 1", "list", "witness"]) {
     const command = `${line} --store store`;
-    expect(await message(`${command} --trust-policy wrong.policy`)).toMatch(
-      /wrong.policy, line 2: "w" is no witness/,
-    );
-    expect(await message(command, { TRUST_POLICY: "empty.policy" })).toMatch(/empty.policy names no log/);
-    expect(await message(command, { TRUST_POLICY: "none.policy", TRUSTED_KEYS: "ours.pub" })).toMatch(
-      /neither --trusted-key nor TRUSTED_KEYS goes with it/,
-    );
+    await ends(`${command} --trust-policy wrong.policy`, {}, 2, /wrong.policy, line 2: "w" is no witness/);
+    await ends(command, { TRUST_POLICY: "empty.policy" }, 2, /empty.policy names no log/);
+    const both = { TRUST_POLICY: "none.policy", TRUSTED_KEYS: "ours.pub" };
+    await ends(command, both, 2, /neither --trusted-key nor TRUSTED_KEYS goes with it/);
   }
   // What the command is given goes before the environment.
   const given = await run("verify --store store --trust-policy none.policy", { TRUSTED_KEYS: "nowhere" });
-  expect([given.code, given.stdout]).toEqual([
-    1,
-    expect.stringContaining(`${layout.commit(1)}: nobody signed it`),
-  ]);
-  expect(await run("witness --store store")).toMatchObject({
-    code: 2,
-    stderr: expect.stringContaining("witness goes with SIGNING_KEY and WITNESS_POLICY"),
-  });
+  const unsigned = expect.stringContaining(`${layout.commit(1)}: nobody signed it`);
+  expect([given.code, given.stdout]).toEqual([1, unsigned]);
+  await ends("witness --store store", {}, 2, "witness goes with SIGNING_KEY and WITNESS_POLICY");
 });
 
 test("gc and verify ask CHECKPOINT_FILE as publish does whether a store was set back", async () => {
   const store = "--store set-back";
   const signing = { SIGNING_KEY: "ours.key", CHECKPOINT_FILE: "remembered" };
-  await writeFile(path("ours.key"), `${keyText(ours.name)}\n`);
-  expect(await run(`publish --sources sources ${store}`, signing)).toMatchObject({ code: 0 });
+  await ends(`publish --sources sources ${store}`, signing, 0);
   await cp(path("set-back"), path("older"), { recursive: true });
   await writeSources(path("other"), { markets: 21, seed: 2 });
-  expect(await run(`publish --sources other ${store} --allow-changed 492`, signing)).toMatchObject({
-    code: 0,
-  });
-  for (const line of [`gc ${store} --dry-run`, `verify ${store}`])
-    expect(await run(line, signing)).toMatchObject({ code: 0 });
+  await ends(`publish --sources other ${store} --allow-changed 492`, signing, 0);
+  for (const line of [`gc ${store} --dry-run`, `verify ${store}`]) await ends(line, signing, 0);
   // All that the old copy has is put back as it was; what only the newest commit needs is still there.
   for (const key of ["commits", "checked.json", "public"]) {
     await rm(path(`set-back/${key}`), { recursive: true });
@@ -113,14 +92,13 @@ test("gc and verify ask CHECKPOINT_FILE as publish does whether a store was set 
   }
   const told = "remembered names commit 2, root ";
   for (const env of [signing, { ...signing, SIGNING_KEY: "", TRUSTED_KEYS: "ours.pub" }]) {
-    const collected = await run(`gc ${store} --keep-hours 0`, env);
-    expect(collected).toMatchObject({ code: 3, stderr: expect.stringContaining(told) });
-    const verified = await run(`verify ${store}`, env);
-    expect(verified).toMatchObject({ code: 1, stdout: expect.stringContaining(told) });
+    await ends(`gc ${store} --keep-hours 0`, env, 3, told);
+    const stdout = expect.stringContaining(told);
+    expect(await run(`verify ${store}`, env)).toMatchObject({ code: 1, stdout });
   }
-  expect(await run(`publish --sources other ${store}`, signing)).toMatchObject({ code: 3 });
+  await ends(`publish --sources other ${store}`, signing, 3);
   // Nobody else remembers what the copy does not have.
-  expect(await run(`verify ${store} --trusted-key ours.pub`)).toMatchObject({ code: 0 });
+  await ends(`verify ${store} --trusted-key ours.pub`, {}, 0);
 });
 
 const programs = findWitness();
@@ -130,10 +108,8 @@ describe.skipIf(!programs)("a publisher with a witness", () => {
     const log = { origin: ours.name, vkeys: [ours, quantum].map(verifierText) };
     witness = await startWitness(programs!, "witness.example/w", log);
     await writeFile(path("both.key"), `${keyText(ours.name)}\n${keyText(ours.name, "", "ml-dsa-44")}\n`);
-    await writeFile(
-      path("w.policy"),
-      `log ${verifierText(ours)}\nwitness w ${witness.vkey} ${witness.url}\nquorum w\n`,
-    );
+    const policy = `log ${verifierText(ours)}\nwitness w ${witness.vkey} ${witness.url}\nquorum w\n`;
+    await writeFile(path("w.policy"), policy);
   });
   afterAll(() => witness.stop());
   const signing = { SIGNING_KEY: "both.key", WITNESS_POLICY: "w.policy" };
@@ -141,55 +117,46 @@ describe.skipIf(!programs)("a publisher with a witness", () => {
 
   test("says who did not cosign, asks again by hand, and list shows who did", async () => {
     await witness.kill();
-    const made = await run(`publish --sources sources ${store}`, signing);
-    expect(made).toMatchObject({ code: 0 });
-    expect(made.stdout).toMatch(
-      /^cosigned by 0 of 1 witness\n {2}not by w: it cannot be asked: .*ECONNREFUSED/m,
-    );
+    const nobody = /^cosigned by 0 of 1 witness\n {2}not by w: it cannot be asked: .*ECONNREFUSED/m;
+    await ends(`publish --sources sources ${store}`, signing, 0, nobody);
     const lacking = await run(`verify ${store} --trust-policy w.policy`);
-    expect([lacking.code, lacking.stdout]).toEqual([
-      1,
-      expect.stringContaining(
-        `${layout.logCheckpoint}: the quorum w is not reached: no witness cosigned; w did not`,
-      ),
-    ]);
+    const quorum = `${layout.logCheckpoint}: the quorum w is not reached: no witness cosigned; w did not`;
+    expect([lacking.code, lacking.stdout]).toEqual([1, expect.stringContaining(quorum)]);
     expect((await run(`list ${store}`, signing)).stdout).not.toContain("cosigned");
 
     await witness.start();
-    expect(await run(`witness ${store}`, signing)).toMatchObject({
-      code: 0,
-      stdout: expect.stringMatching(/^Commit 1, snapshot [0-9a-f]{64}\ncosigned by 1 of 1 witness: w\n$/),
-    });
-    expect(await run(`verify ${store} --trust-policy w.policy`)).toMatchObject({ code: 0 });
-    expect((await run(`list ${store}`, signing)).stdout).toMatch(/^1 .* {2}cosigned by w\n$/);
-    expect((await run(`list ${store}`)).stdout).toContain("cosigned by witness.example/w");
+    const now = /^Commit 1, snapshot [0-9a-f]{64}\ncosigned by 1 of 1 witness: w\n$/;
+    await ends(`witness ${store}`, signing, 0, now);
+    await ends(`verify ${store} --trust-policy w.policy`, {}, 0);
+    await ends(`list ${store}`, signing, 0, /^1 .* {2}cosigned by w\n$/);
+    await ends(`list ${store}`, {}, 0, "cosigned by witness.example/w");
     const { commits } = JSON.parse((await run(`list ${store} --json --trust-policy w.policy`)).stdout);
     expect(commits[0].cosigned).toEqual([{ name: "w", time: expect.stringMatching(/^20\d\d-.*Z$/) }]);
-    const without = await run(`publish --sources sources ${store}`, { WITNESS_POLICY: "w.policy" });
-    expect(without).toMatchObject({ code: 2, stderr: expect.stringContaining("goes with SIGNING_KEY") });
+    await ends(
+      `publish --sources sources ${store}`,
+      { WITNESS_POLICY: "w.policy" },
+      2,
+      "goes with SIGNING_KEY",
+    );
     // A collector without the private key shows the witnesses what the publisher signed.
     await cp(path("signed"), path("copy"), { recursive: true });
     await writeSources(path("sources"), { markets: 21, seed: 2 });
-    const next = await run(`publish --sources sources ${store} --allow-changed 492`, signing);
-    expect(next).toMatchObject({ code: 0 });
+    await ends(`publish --sources sources ${store} --allow-changed 492`, signing, 0);
     const whose = { TRUSTED_KEYS: "ours.pub", WITNESS_POLICY: "w.policy" };
-    expect(await run(`gc ${store}`, whose)).toMatchObject({ code: 0 });
-    const ahead = expect.stringContaining("witness w has seen a log with commit 2, ");
-    expect(await run("gc --store copy", whose)).toMatchObject({ code: 3, stderr: ahead });
-    expect(await run("verify --store copy", whose)).toMatchObject({ code: 1, stdout: ahead });
+    await ends(`gc ${store}`, whose, 0);
+    const ahead = "witness w has seen a log with commit 2, ";
+    await ends("gc --store copy", whose, 3, ahead);
+    const stdout = expect.stringContaining(ahead);
+    expect(await run("verify --store copy", whose)).toMatchObject({ code: 1, stdout });
     // The publisher's own file remembers more than a store that was set back.
+    const remembering = { ...signing, CHECKPOINT_FILE: "seen" };
     await writeFile(path("seen"), signNote(`${ours.name}\n9\n${"A".repeat(43)}=\n`, ours));
-    const forgot = await run(`publish --sources sources ${store}`, {
-      ...signing,
-      CHECKPOINT_FILE: "seen",
-    });
-    expect([forgot.code, forgot.stderr]).toEqual([3, expect.stringContaining("seen names commit 9, root ")]);
+    await ends(`publish --sources sources ${store}`, remembering, 3, "seen names commit 9, root ");
     await writeFile(path("seen"), "no note");
-    const unread = await run(`publish --sources sources ${store}`, { ...signing, CHECKPOINT_FILE: "seen" });
-    expect(unread).toMatchObject({ code: 5, stderr: expect.stringMatching(/seen cannot be used/) });
+    await ends(`publish --sources sources ${store}`, remembering, 5, /seen cannot be used/);
     // Witnesses that are down stop nothing that writes.
     await witness.kill();
     for (const line of [`export ${store} --unsigned`, `gc ${store} --dry-run`])
-      expect(await run(`${line} --trust-policy w.policy`)).toMatchObject({ code: 0 });
+      await ends(`${line} --trust-policy w.policy`, {}, 0);
   });
 });

@@ -2,6 +2,7 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
+import { expect } from "vitest";
 import { askProgram } from "../../../scripts/ask.ts";
 import { Shell } from "../../../scripts/cli.ts";
 import { doctorProgram } from "../../../scripts/doctor.ts";
@@ -58,6 +59,14 @@ export async function runCommand(
   const output = { stdout: new Heard(), stderr: new Heard() };
   const code = await runProgram(programs[name], args, new Shell(from, { ...process.env, ...env }, output));
   return { code, stdout: output.stdout.text, stderr: output.stderr.text };
+}
+
+/** A command ended with this code, and says all of these texts: on stdout where it succeeded, and else on stderr. */
+export function expectEnd(ended: Ended, code: number, ...told: readonly (string | RegExp)[]): void {
+  const said = code === 0 ? ended.stdout : ended.stderr;
+  const wanted = (text: string | RegExp) =>
+    typeof text === "string" ? expect.stringContaining(text) : expect.stringMatching(text);
+  for (const text of ["", ...told]) expect([ended.code, said]).toEqual([code, wanted(text)]);
 }
 
 /** Runs a script as a process of its own, which `watch` sees as it begins. */
