@@ -1,35 +1,24 @@
-import type { Browser } from "playwright-core";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { beforeAll, describe, expect, test } from "vitest";
 import { meanings } from "../../schemas/meanings.ts";
 import { describeApi } from "../../schemas/openapi/document.ts";
-import { startTestProxy, type TestProxy } from "../helpers/http/proxy.ts";
 import { until } from "../helpers/http/proxy-client.ts";
-import { findChromium, launch } from "../helpers/servers/chromium.ts";
+import { findChromium } from "../helpers/servers/chromium.ts";
 import { openWatched, tracesOf, type WatchedPage } from "../helpers/servers/site-page.ts";
+import { serveSmallSite } from "../helpers/servers/site-served.ts";
 
 const program = findChromium();
 
 // One reader's visit: the page takes seconds to open, so each test goes on where the one before it ended.
 describe.skipIf(!program)("the page /docs/ in Chromium", () => {
-  let proxy: TestProxy;
-  let key: string;
-  let browser: Browser;
+  const site = serveSmallSite();
   let watched: WatchedPage;
   let page: WatchedPage["page"];
   beforeAll(async () => {
-    proxy = await startTestProxy();
-    key = await proxy.issue({ plan: "developer" });
-    browser = await launch(program!);
-    watched = await openWatched(browser, `${base()}/docs/`, { scheme: "light", width: 390 });
+    watched = await openWatched(site.browser, `${site.home}docs/`, { scheme: "light", width: 390 });
     ({ page } = watched);
     await page.locator(".opblock").first().waitFor();
   });
-  afterAll(async () => {
-    await browser?.close();
-    await proxy?.stop();
-  });
 
-  const base = () => `http://127.0.0.1:${proxy.port}`;
   const operation = (tag: string, id: string) => page.locator(`#operations-${tag}-${id}`);
 
   /**
@@ -90,25 +79,25 @@ describe.skipIf(!program)("the page /docs/ in Chromium", () => {
   test("an address can be tried, with what the page suggests", async () => {
     await operation("Scores", "batchScores").locator(".try-out__btn").click();
     expect(await tryOut()).toBe("200");
-    expect(watched.asked).toContain(`${base()}/api/v1/scores/batch`);
+    expect(watched.asked).toContain(`${site.home}api/v1/scores/batch`);
     expectPeace();
   });
 
   test("a key is sent with what is tried, and kept nowhere but in the page", async () => {
     await page.locator(".btn.authorize").click();
-    await page.locator(".modal-ux input[aria-label='auth-bearer-value']").fill(key);
+    await page.locator(".modal-ux input[aria-label='auth-bearer-value']").fill(site.aegis);
     await page.locator(".modal-ux .btn.authorize").first().click();
     await page.locator(".modal-ux .close-modal").click();
     const request = page.waitForRequest("**/scores/batch");
     expect(await tryOut()).toBe("200");
-    expect(await (await request).headerValue("authorization")).toBe(`Bearer ${key}`);
+    expect(await (await request).headerValue("authorization")).toBe(`Bearer ${site.aegis}`);
     // The page shows the command that does the same, with the key.
-    expect(await tracesOf(watched, key)).toEqual(["document"]);
+    expect(await tracesOf(watched, site.aegis)).toEqual(["document"]);
     expectPeace();
   });
 
   test("its policy lets no script in that is not the page's", async () => {
-    const { headers } = await proxy.get("/docs/");
+    const { headers } = await site.proxy.get("/docs/");
     expect(headers["content-security-policy"]).toMatch(
       /^default-src 'none'; script-src 'self'; style-src 'self';/,
     );
@@ -132,7 +121,7 @@ describe.skipIf(!program)("the page /docs/ in Chromium", () => {
     await page.waitForSelector("h1:has-text('Risk scores')");
     // Whatever the page asks for at its start has been answered then.
     await page.waitForSelector("footer:has-text('Snapshot')");
-    expect(page.url()).toBe(`${base()}/`);
+    expect(page.url()).toBe(site.home);
     expectPeace();
   });
 });

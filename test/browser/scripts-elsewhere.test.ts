@@ -3,11 +3,9 @@ import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { z } from "zod";
 import { FeedMessage, type ScoreChange } from "../../schemas/rooms/feed.ts";
-import { flipped, inLog, noteKey } from "../helpers/archive/proofs.ts";
 import { connections, feedPath, hello, startFeedProxy } from "../helpers/http/live-feed.ts";
 import { startTestProxy, type TestProxy } from "../helpers/http/proxy.ts";
 import { bearer, until } from "../helpers/http/proxy-client.ts";
-import { market } from "../helpers/publish/records.ts";
 import { bookOf, changesBetween, publishBook } from "../helpers/publish/score-books.ts";
 import { findChromium, launch } from "../helpers/servers/chromium.ts";
 import { listenLocally } from "../helpers/servers/programs.ts";
@@ -66,9 +64,9 @@ describe.skipIf(!program)("a script in a page of another site in Chromium", () =
 
     test("a batch is asked for after a preflight, which is not metered, and read with its headers", async () => {
       const before = preflights();
-      const expected = await proxy.get(batch, { method: "POST", headers: { ...json, ...bearer(key) }, body });
-      const answer = await ask(batch, { method: "POST", headers: { ...json, ...bearer(key) }, body });
-      expect(answer).toEqual({
+      const how = { method: "POST", headers: { ...json, ...bearer(key) }, body };
+      const expected = await proxy.get(batch, how);
+      expect(await ask(batch, how)).toEqual({
         status: 200,
         json: expected.json(),
         headers: {
@@ -82,18 +80,17 @@ describe.skipIf(!program)("a script in a page of another site in Chromium", () =
     });
 
     test("so are refusals, of the body and of the key", async () => {
-      const wrong = await ask(batch, { method: "POST", headers: json, body: "{}" });
-      expect(wrong).toMatchObject({ status: 400, json: { code: "INVALID_BODY" } });
-      const refused = await ask(batch, { method: "POST", headers: { ...json, "x-api-key": "no" }, body });
-      expect(refused).toMatchObject({ status: 401, json: { code: "INVALID_API_KEY" } });
-      // No preflight: a form's type.
-      const plain = await ask(batch, { method: "POST", headers: { "content-type": "text/plain" }, body });
-      expect(plain).toMatchObject({ status: 415, json: { code: "UNSUPPORTED_MEDIA_TYPE" } });
-    });
-
-    test("a large body sees its 413", async () => {
-      const large = await ask(batch, { method: "POST", headers: json, body: body.padEnd(2_000_000) });
-      expect(large).toMatchObject({ status: 413, json: { code: "BODY_TOO_LARGE" } });
+      for (const [headers, sent, status, code] of [
+        [json, "{}", 400, "INVALID_BODY"],
+        [{ ...json, "x-api-key": "no" }, body, 401, "INVALID_API_KEY"],
+        [json, body.padEnd(2_000_000), 413, "BODY_TOO_LARGE"],
+        // No preflight: a form's type.
+        [{ "content-type": "text/plain" }, body, 415, "UNSUPPORTED_MEDIA_TYPE"],
+      ] as const)
+        expect(await ask(batch, { method: "POST", headers, body: sent })).toMatchObject({
+          status,
+          json: { code },
+        });
     });
 
     test("history and dimensions are read with a key", async () => {
@@ -133,27 +130,6 @@ describe.skipIf(!program)("a script in a page of another site in Chromium", () =
       expect(await ask(batch, { method: "POST", headers, body })).toBe("blocked");
       expect(await ask(batch, { method: "PUT", headers: json, body })).toBe("blocked");
     });
-  });
-
-  test("accepts a proof under its key, in a page of the service, and refuses changed ones", async () => {
-    const headers = bearer(await proxy.issue());
-    const { id } = market(77);
-    const answer = (await proxy.get(`/api/v1/markets/${id}/proof`, { headers })).json();
-    const key = noteKey("prs.example/log");
-    const signed = inLog(answer, [key]);
-    const changed = [...flipped(JSON.stringify(signed), 41)];
-    const own = await browser.newPage();
-    // WebCrypto is there for pages of a secure origin, such as this machine's.
-    const origin = `http://127.0.0.1:${proxy.port}`;
-    await own.route(`${origin}/check.html`, (route) =>
-      route.fulfill({ contentType: "text/html", body: checkPage }),
-    );
-    await own.goto(`${origin}/check.html`);
-    await own.waitForFunction("window.accepted");
-    const given = [[JSON.stringify(signed), ...changed], { id, asOf: signed.snapshotId, key: key.text }];
-    const accepted = await own.evaluate(`accepted(...${JSON.stringify(given)})`);
-    expect(accepted).toEqual([true, ...changed.map(() => false)]);
-    await own.close();
   });
 
   describe("opens the feed:", () => {
@@ -221,29 +197,5 @@ describe.skipIf(!program)("a script in a page of another site in Chromium", () =
       expect((await feed("one")).events).toEqual(["open", "close 1000"]);
       await until("the proxy to count no connection", async () => (await connections(feedProxy)) === 0);
     });
-
-    test.each([
-      ["a wrong key", () => ["scores.v1", `bearer.${key.slice(0, -1)}`]],
-      ["no key", () => ["scores.v1"]],
-      ["no subprotocol of the feed", () => [`bearer.${key}`]],
-    ])("not with %s, and is told once that it failed", async (_what, protocols) => {
-      await open("other", protocols());
-      await until("the other page's feed to be closed", async () => (await feed("other")).events.length >= 2);
-      expect(await feed("other")).toEqual({ protocol: "", heard: [], events: ["error", "close 1006"] });
-      await until("the proxy to count no connection", async () => (await connections(feedProxy)) === 0);
-    });
   });
 });
-
-/** Tells which of several answers the client accepts. */
-const checkPage = `<!doctype html><title>proofs</title><script type="module">
-  const { verifyProof } = await import(new URL("client.js", location));
-  const accepts = async (text, known) => {
-    try {
-      return Boolean(await verifyProof(JSON.parse(text), known));
-    } catch {
-      return false;
-    }
-  };
-  window.accepted = (texts, known) => Promise.all(texts.map((text) => accepts(text, known)));
-</script>`;

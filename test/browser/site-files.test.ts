@@ -1,4 +1,3 @@
-import { readFileSync } from "node:fs";
 import { createServer } from "node:http";
 import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
@@ -10,7 +9,9 @@ import { collectGarbage } from "../../snapshots/maintain/gc.ts";
 import { rollback } from "../../snapshots/maintain/rollback.ts";
 import { apiPlaceAt } from "../../snapshots/publish/public/site.ts";
 import { headersOf, layout, sha256 } from "../../snapshots/store/layout.ts";
+import type { Storage } from "../../snapshots/store/storage.ts";
 import { verify } from "../../snapshots/verify/verify.ts";
+import { deployed } from "../helpers/http/deployed.ts";
 import { startTestProxy } from "../helpers/http/proxy.ts";
 import { market, publishArchive, publishRecords, score, slugs } from "../helpers/publish/records.ts";
 import { findChromium, launch } from "../helpers/servers/chromium.ts";
@@ -18,6 +19,7 @@ import { listenLocally } from "../helpers/servers/programs.ts";
 import { type ServedTree, serveTree } from "../helpers/servers/public-tree.ts";
 import { arrived, enterKey, openWatched, overhang, phone } from "../helpers/servers/site-page.ts";
 import { countingStorage, memoryStorage } from "../helpers/store/storages.ts";
+import { attributes } from "./pages/look.ts";
 
 describe("the files of the site", () => {
   test("are small, and the same from the proxy except for the one that says where the API is", async () => {
@@ -49,9 +51,7 @@ describe("the files of the site", () => {
     expect(text).not.toMatch(/(?:href|src)="(?:\/|https?:)/);
     const stated = /http-equiv="Content-Security-Policy" content="([^"]+)"/.exec(text)?.[1];
     expect(page?.headers?.["content-security-policy"]).toBe(`${stated}; frame-ancestors 'none'`);
-    const { SecurityHeadersConfig } = JSON.parse(
-      readFileSync(new URL("../../.github/deploy/cdn-response-headers.json", import.meta.url), "utf8"),
-    );
+    const { SecurityHeadersConfig } = JSON.parse(deployed("cdn-response-headers.json"));
     expect(SecurityHeadersConfig.ContentSecurityPolicy.ContentSecurityPolicy).toBe(
       page?.headers?.["content-security-policy"],
     );
@@ -60,6 +60,10 @@ describe("the files of the site", () => {
     expect([...new Set(loaded)].sort()).toEqual([...expected].sort());
   });
 });
+
+/** Keys of a store whose objects are not as they should be. */
+const faultsAt = async (storage: Storage) =>
+  (await verify(storage, () => {}, { site: publishedSite })).faults.map(({ key }) => key).sort();
 
 describe("a publish run", () => {
   const siteOf = (keys: readonly string[]) => keys.filter((key) => publishedSite.keys.includes(key)).sort();
@@ -75,13 +79,11 @@ describe("a publish run", () => {
     const [lost, changed] = [layout.siteIndex, layout.siteFile("app.js")];
     await storage.delete(lost);
     await storage.put(changed, Buffer.from("alert(1)".padEnd(100_000)));
-    expect(
-      (await verify(storage, () => {}, { site: publishedSite })).faults.map(({ key }) => key).sort(),
-    ).toEqual([lost, changed].sort());
+    expect(await faultsAt(storage)).toEqual([lost, changed].sort());
     const before = storage.written().length;
     await publishArchive(storage);
     expect(siteOf(storage.written().slice(before))).toEqual([lost, changed].sort());
-    expect((await verify(storage, () => {}, { site: publishedSite })).faults).toEqual([]);
+    expect(await faultsAt(storage)).toEqual([]);
   });
 
   test("names the API it is told of, which the page's policy then allows, also after a rollback", async () => {
@@ -96,20 +98,16 @@ describe("a publish run", () => {
       expect(String(await storage.get(layout.siteIndex))).toContain(
         "; connect-src 'self' https://api.example.org:8443; ",
       );
-      expect((await verify(storage, () => {}, { site: publishedSite })).faults).toEqual([]);
+      expect(await faultsAt(storage)).toEqual([]);
     };
     await expectNamed();
-    await rollback(storage, "1", () => new Date("2026-03-02T00:00:00.000Z"), {
-      site: publishedSite,
-    });
+    await rollback(storage, "1", () => new Date("2026-03-02T00:00:00.000Z"), { site: publishedSite });
     await expectNamed();
     await storage.put(layout.siteIndex, (await publishedSite.files(null)).get(layout.siteIndex)!);
-    expect((await verify(storage, () => {}, { site: publishedSite })).faults).toMatchObject([
-      { key: layout.siteIndex },
-    ]);
+    expect(await faultsAt(storage)).toEqual([layout.siteIndex]);
     await publishRecords(storage, [market(0)], 700, { resume: true, api: null });
     expect(String(await storage.get(layout.siteFile("api.json")))).toBe('{"api":null}');
-    expect((await verify(storage, () => {}, { site: publishedSite })).faults).toEqual([]);
+    expect(await faultsAt(storage)).toEqual([]);
   });
 
   test.each([
@@ -126,17 +124,12 @@ describe("a publish run", () => {
     const older = layout.siteFile("older.js");
     await storage.put(older, Buffer.from("1"));
     await publishArchive(storage);
-    expect((await verify(storage, () => {}, { site: publishedSite })).faults).toMatchObject([{ key: older }]);
+    expect(await faultsAt(storage)).toEqual([older]);
     const now = new Date(Date.now() + 72 * 3_600_000);
-    const { deleted } = await collectGarbage(storage, {
-      keepHours: 48,
-      keepCommits: 1,
-      now,
-      dryRun: false,
-      site: publishedSite,
-    });
+    const keep = { keepHours: 48, keepCommits: 1, now, dryRun: false };
+    const { deleted } = await collectGarbage(storage, { ...keep, site: publishedSite });
     expect(deleted.keys).toEqual([older]);
-    expect((await verify(storage, () => {}, { site: publishedSite })).faults).toEqual([]);
+    expect(await faultsAt(storage)).toEqual([]);
   });
 });
 
@@ -176,10 +169,7 @@ describe.skipIf(!program)("a CDN that serves public/ below another folder", () =
     expect(await page.locator("main :is(form, input, button)").count()).toBe(0);
     expect(await overhang(page)).toBeLessThanOrEqual(0);
 
-    const links = await page
-      .locator("footer a")
-      .evaluateAll((all) => all.map((each) => each.getAttribute("href")));
-    expect(links).toEqual(["api/v1/scores.json", "#/meanings"]);
+    expect(await attributes(page.locator("footer a"), "href")).toEqual(["api/v1/scores.json", "#/meanings"]);
     expect([faults, cdn.refused]).toEqual([[], []]);
     expect(asked.filter((address) => !address.includes("/some/folder/"))).toEqual([]);
     await context.close();
@@ -204,10 +194,11 @@ describe.skipIf(!program)("a CDN that serves public/ below another folder", () =
     await page.click("nav >> text=Archive");
     await page.waitForSelector(".market");
     expect(await page.textContent(".count")).toBe("40 markets match");
-    const links = await page
-      .locator("footer a")
-      .evaluateAll((all) => all.map((each) => each.getAttribute("href")));
-    expect(links).toEqual(["api/v1/scores.json", "#/meanings", `${service}/docs/`]);
+    expect(await attributes(page.locator("footer a"), "href")).toEqual([
+      "api/v1/scores.json",
+      "#/meanings",
+      `${service}/docs/`,
+    ]);
 
     const elsewhere = asked.filter((address) => !address.includes("/some/folder/"));
     expect(elsewhere.every((address) => address.startsWith(`${service}/api/v1/`))).toBe(true);

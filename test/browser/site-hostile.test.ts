@@ -1,10 +1,9 @@
-import type { Browser, Page } from "playwright-core";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import type { Page } from "playwright-core";
+import { describe, expect, test } from "vitest";
 import type { HistoricalMarket } from "../../schemas/records.ts";
-import { startTestProxy, type TestProxy } from "../helpers/http/proxy.ts";
-import { until } from "../helpers/http/proxy-client.ts";
 import { market, publishRecords } from "../helpers/publish/records.ts";
-import { findChromium, launch } from "../helpers/servers/chromium.ts";
+import { findChromium } from "../helpers/servers/chromium.ts";
+import { serveSmallSite } from "../helpers/servers/site-served.ts";
 import { attributes } from "./pages/look.ts";
 import { visit } from "./pages/visit.ts";
 
@@ -14,23 +13,10 @@ describe.skipIf(!program)("hostile data on the site", () => {
   // Its direction, right to left, ends with the text only where a page isolates it.
   const script = `\u202e<img src=x onerror="document.title='owned'"><script>document.title='owned'</script>`;
   const address = "javascript:document.title='owned'";
-  let proxy: TestProxy;
-  let browser: Browser;
-  beforeAll(async () => {
-    proxy = await startTestProxy({ empty: true, pollSeconds: 0.1 });
-    await publishRecords(proxy.storage, [hostileMarket(script, address)]);
-    browser = await launch(program!);
-  });
-  afterAll(async () => {
-    await browser?.close();
-    await proxy?.stop();
-  });
+  const site = serveSmallSite((storage) => publishRecords(storage, [hostileMarket(script, address)]));
 
   test("is shown as text, and leads nowhere", async () => {
-    const key = await proxy.issue();
-    await until("the proxy to be ready", async () => (await proxy.get("/readyz")).status === 200);
-    const home = `http://127.0.0.1:${proxy.port}/`;
-    const { page, archive, market, shell, goTo } = await visit({ browser, home }, "#/archive", { key });
+    const { page, archive, market, shell, goTo } = await visit(site, "#/archive", { key: site.aegis });
     const category = archive.choice("category", script);
     await category.waitFor();
     expect(await spreading(page)).toEqual([]);

@@ -5,6 +5,7 @@ import type { MarketPage, ScoreList } from "../../../schemas/envelopes.ts";
 import { nameOf } from "../../../schemas/names.ts";
 import type { ScoreListEntry } from "../../../schemas/records.ts";
 import { sampleDefaults, writeSample } from "../../../snapshots/sample/sample.ts";
+import type { Storage } from "../../../snapshots/store/storage.ts";
 import { bring } from "../http/live-feed.ts";
 import { startTestProxy, type TestProxy } from "../http/proxy.ts";
 import { bearer, until } from "../http/proxy-client.ts";
@@ -73,12 +74,19 @@ export function serveSite(): ServedSite {
   return site;
 }
 
-/** The site over a hand-made archive of 40 markets, which is served at once. */
-export function serveSmallSite(): Pick<ServedSite, "proxy" | "browser" | "home" | "aegis"> {
+/** The site over a hand-made archive of 40 markets, which is served at once, or over what is put into its store. */
+export function serveSmallSite(
+  fill?: (storage: Storage) => Promise<unknown>,
+): Pick<ServedSite, "proxy" | "browser" | "home" | "aegis"> {
   const site = {} as ServedSite;
   beforeAll(async () => {
-    const proxy = await startTestProxy({ contact: "mailto:keys@example.org", pollSeconds: 0.1 });
+    const contact = "mailto:keys@example.org";
+    const proxy = await startTestProxy({ contact, pollSeconds: 0.1, empty: fill !== undefined });
     Object.assign(site, { proxy, home: `http://127.0.0.1:${proxy.port}/`, aegis: await proxy.issue() });
+    if (fill) {
+      await fill(proxy.storage);
+      await until("the proxy to be ready", async () => (await proxy.get("/readyz")).status === 200);
+    }
     site.browser = await launch(findChromium()!);
   });
   afterAll(async () => {
