@@ -88,6 +88,7 @@ function endsNoPage(id: string): boolean {
   return cutter.next(crc32(id)) === "none";
 }
 
+// Of any lines and lengths: test/scripts/lines.test.ts.
 describe("the lines of a file from its end", () => {
   const linesOf = async (text: string | Buffer) => {
     const lines: string[] = [];
@@ -95,20 +96,6 @@ describe("the lines of a file from its end", () => {
       lines.push(Buffer.from(line).toString("latin1"));
     return lines;
   };
-
-  test(`are all of them, however long (seed ${seed})`, async () => {
-    const long = fc.integer({ min: 0, max: 700_000 }).map((length) => "x".repeat(length));
-    const line = fc.oneof(
-      { weight: 9, arbitrary: fc.constantFrom("", "a", "bc") },
-      { weight: 1, arbitrary: long },
-    );
-    await fc.assert(
-      fc.asyncProperty(fc.array(line, { maxLength: 40, size: "max" }), async (lines) => {
-        expect(await linesOf(lines.map((each) => `${each}\n`).join(""))).toEqual(lines.toReversed());
-      }),
-      { seed, numRuns: 20 },
-    );
-  });
 
   test("where a piece begins or ends with a line", async () => {
     for (const length of [2 ** 20 - 2, 2 ** 20 - 1, 2 ** 20]) {

@@ -79,15 +79,13 @@ describe("a total", () => {
     const origin = "prs.example/scores";
     const checkpoint = { origin, size: 1, signed: true, cosigners: 0 };
     expect(vouched).toMatchObject({ by: ["key"], checkpoint, complete: true });
-    expect([commit, snapshotId, first.requests]).toEqual([
-      1,
-      proxy.catalog.requireCurrent().commit.snapshotId,
-      3,
-    ]);
+    const { snapshotId: current } = proxy.catalog.requireCurrent().commit;
+    expect([commit, snapshotId, first.requests]).toEqual([1, current, 3]);
+    const sections = "/markets/index/sections?";
     expect(asked.map((target) => target.replace(/of=.*/, ""))).toEqual([
       "/markets/index",
-      "/markets/index/sections?",
-      "/markets/index/sections?",
+      sections,
+      sections,
     ]);
     // What is there is not fetched again.
     const again = await client.recompute({ filters: { disputed: false }, by: ["tier"], trust });
@@ -111,25 +109,23 @@ describe("a total", () => {
     const { snapshotId } = proxy.catalog.requireCurrent().commit;
     const recompute = (asked: Parameters<Client["recompute"]>[0]) => client.recompute({ trust, ...asked });
     await expect(recompute({ trust: { snapshotId } })).rejects.toThrow(/no totals.*trust\.key.*trust\.entry/);
-    await expect(recompute({ filters: { category: "x".repeat(300) } })).rejects.toMatchObject({
-      code: "INVALID_PARAMETER",
-      parameter: "category",
-    });
-    // No version of Unicode will ever have this one.
-    await expect(recompute({ filters: { q: "un\u{2FFFE}known" } })).rejects.toMatchObject({ parameter: "q" });
-    await expect(recompute({ by: ["colour"] })).rejects.toMatchObject({ parameter: "by" });
-    // What TypeScript would not let through is no fault of the service either.
-    for (const wrong of [{ by: "tier" }, { filters: { category: Symbol("none") } }])
-      await expect(recompute(wrong as object)).rejects.toMatchObject({ code: "INVALID_PARAMETER" });
+    const invalid = { code: "INVALID_PARAMETER" };
+    for (const [wrong, told] of [
+      [{ filters: { category: "x".repeat(300) } }, { parameter: "category" }],
+      // No version of Unicode will ever have this one.
+      [{ filters: { q: "un\u{2FFFE}known" } }, { parameter: "q" }],
+      [{ by: ["colour"] }, { parameter: "by" }],
+      // What TypeScript would not let through is no fault of the service either.
+      [{ by: "tier" }, {}],
+      [{ filters: { category: Symbol("none") } }, {}],
+    ] as const)
+      await expect(recompute(wrong as object)).rejects.toMatchObject({ ...invalid, ...told });
     expect(asked).toEqual([]);
     await expect(recompute({ by: ["tier"], limit: 0 })).rejects.toMatchObject({ parameter: "limit" });
     const zeros = "0".repeat(64);
+    const mismatch = { name: "VerificationError", code: "MISMATCH" };
     const fails = (trust: Trust, what: string) =>
-      expect(recompute({ trust })).rejects.toMatchObject({
-        name: "VerificationError",
-        code: "MISMATCH",
-        what,
-      });
+      expect(recompute({ trust })).rejects.toMatchObject({ ...mismatch, what });
     await fails({ entry: zeros }, "entry");
     const fetch: typeof globalThis.fetch = (target, init) =>
       globalThis.fetch(String(target).replace(/asOf=\w+/, ""), init);
@@ -246,10 +242,8 @@ describe("an absence", () => {
     expect(shown).toMatchObject({ snapshotId, commit, markets: markets.length, requests: 1 });
     expect(shown.vouched).toMatchObject({ by: ["key"], complete: true });
     expect(asked).toEqual([`/markets/index/absence?id=${id}`]);
-    await expect(client.absent(markets[3]!.id, { trust })).rejects.toMatchObject({
-      name: "ApiError",
-      status: 404,
-    });
+    const there = { name: "ApiError", status: 404 };
+    await expect(client.absent(markets[3]!.id, { trust })).rejects.toMatchObject(there);
     await expect(client.absent(id, { trust: { snapshotId } })).rejects.toThrow(/no absence/);
   });
 });
@@ -273,19 +267,17 @@ describe("what was fetched", () => {
       const first = await client.recompute({ filters, trust });
       const { segments } = await indexOf(own);
       expect(segments.length).toBeGreaterThan(3);
-      await publishRecords(storage, records.with(5, { ...records[5]!, question: "Another one?" }), 700, {
-        signing,
-      });
-      await own.refresh();
-      asked.length = 0;
+      const renew = async (change: Partial<HistoricalMarket>) => {
+        await publishRecords(storage, records.with(5, { ...records[5]!, ...change }), 700, { signing });
+        await own.refresh();
+        asked.length = 0;
+      };
+      await renew({ question: "Another one?" });
       const second = await client.recompute({ filters, trust });
       expect(second.total).toBe(first.total);
       // The header of the segment, and none of its sections that are the same: a question is in none of them.
       expect([asked.length, of(asked).length]).toEqual([2, 1]);
-      const changed = { ...records[5]!, question: "Another one?", disputed: !records[5]!.disputed };
-      await publishRecords(storage, records.with(5, changed), 700, { signing });
-      await own.refresh();
-      asked.length = 0;
+      await renew({ question: "Another one?", disputed: !records[5]!.disputed });
       await client.recompute({ filters, trust });
       expect([asked.length, of(asked).length]).toEqual([3, 1]);
       expect((await client.recompute({ filters, trust })).requests).toBe(1);
@@ -316,10 +308,8 @@ describe("what was fetched", () => {
     const fetch: typeof globalThis.fetch = async (target, init) =>
       /sections/.test(String(target)) ? new Response(endless) : globalThis.fetch(target, init);
     const { client } = clientOf({ fetch });
-    await expect(client.recompute({ trust })).rejects.toMatchObject({
-      name: "VerificationError",
-      what: "answer",
-    });
+    const failure = { name: "VerificationError", what: "answer" };
+    await expect(client.recompute({ trust })).rejects.toMatchObject(failure);
     expect(sent).toBeLessThan(10);
   });
 });

@@ -37,19 +37,10 @@ const modules = ["client", "answers", "errors", "proofs", "trees"];
 function declared(): string {
   const folder = mkdtempSync(join(tmpdir(), "prs-client-types-"));
   try {
-    const emit = [
-      "--noEmit",
-      "false",
-      "--declaration",
-      "--emitDeclarationOnly",
-      "--stripInternal",
-      "--rootDir",
-      root,
-      "--outDir",
-      folder,
-    ];
+    const emit = "--noEmit false --declaration --emitDeclarationOnly --stripInternal".split(" ");
+    const where = ["--rootDir", root, "--outDir", folder];
     // It also writes when there are faults, as after a record was added here. `npm run types` reports those.
-    spawnSync(program("tsc"), ["-p", join(root, "proxy/site/client"), ...emit]);
+    spawnSync(program("tsc"), ["-p", join(root, "proxy/site/client"), ...emit, ...where]);
     const texts = modules.map((name) => readFileSync(join(folder, `proxy/site/client/${name}.d.ts`), "utf8"));
     return formatted(
       texts.join("").replaceAll(/^(?:import|export) (?:type )?(?:\{[^}]*\}|\*)(?: from "[^"]+")?;\n/gm, ""),
