@@ -1,6 +1,5 @@
-import { mkdtemp, readdir, rm } from "node:fs/promises";
+import { readdir } from "node:fs/promises";
 import { createRequire } from "node:module";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { z } from "zod";
@@ -28,11 +27,12 @@ import { listen, takenUp } from "../helpers/http/live-feed.ts";
 import { startTestProxy, type TestProxy } from "../helpers/http/proxy.ts";
 import { type Answer, bearer, type Call, problemOf } from "../helpers/http/proxy-client.ts";
 import { testKey } from "../helpers/store/signing.ts";
+import { testFolder } from "../helpers/store/test-folder.ts";
 
 // The examples of the API's description are what a proxy over a sample answers. To write them anew:
 // npx vitest run --config test/vitest.config.ts test/schemas/openapi-examples.test.ts -u
 
-let folder: string;
+const folder = testFolder();
 let proxy: TestProxy;
 let snapshots: string[];
 let aegis: string;
@@ -41,7 +41,6 @@ let spent: string;
 /** The header of a segment of the index. */
 let part: { hash: string; bytes: number };
 beforeAll(async () => {
-  folder = await mkdtemp(join(tmpdir(), "prs-examples-"));
   snapshots = [await publishSample(2), await publishSample(1), await publishSample(0)];
   // As if the first one had been collected.
   const store = await openStorage("store", folder);
@@ -60,10 +59,7 @@ beforeAll(async () => {
   Object.assign(needed, { hash: part.hash, of: `${part.hash},${segment.ids.hash}` });
   Object.assign(needed, { since: snapshots[1], snapshotId: snapshots[2] });
 });
-afterAll(async () => {
-  await proxy?.stop();
-  await rm(folder, { recursive: true, force: true });
-});
+afterAll(() => proxy?.stop());
 
 const publishedAt = new Date("2026-03-01T12:00:00.000Z");
 
@@ -135,6 +131,7 @@ const archive = "/api/v1/markets/historical";
 const exportsList = "/api/v1/markets/exports";
 const indexPath = "/api/v1/markets/index";
 const exportName = "markets-0001.parquet";
+const facets = "/api/v1/markets/facets?by=category,disputed,composite,month";
 const slug = "kestrel-lend";
 const marketId = "bbfb8fdf-a355-4d14-a479-30c72827f998";
 /** Parameters that operations need, by name. */
@@ -145,22 +142,19 @@ const batch = (body: string, headers: Record<string, string> = json): Call => ({
   headers,
   body,
 });
+const batchPath = "/api/v1/scores/batch";
 
 /** A request of each endpoint that answers data, made when the keys are known. */
 const good: [EndpointId, string, () => Call][] = [
   ["listScores", "/api/v1/scores", () => ({})],
   ["getScore", `/api/v1/scores/${slug}`, () => ({})],
-  ["batchScores", "/api/v1/scores/batch", () => batch(JSON.stringify({ slugs: [slug, "unheard-of"] }))],
+  ["batchScores", batchPath, () => batch(JSON.stringify({ slugs: [slug, "unheard-of"] }))],
   ["scoreHistory", `/api/v1/scores/${slug}/history`, () => ({ headers: bearer(developer) })],
   ["scoreDimensions", `/api/v1/scores/${slug}/dimensions`, () => ({ headers: { "x-api-key": developer } })],
   ["tiers", "/api/v1/tiers", () => ({})],
   ["scoreProof", `/api/v1/scores/${slug}/proof`, () => ({})],
   ["marketsHistorical", `${archive}?disputed=false&min_composite=600&pageSize=1`, () => keyed()],
-  [
-    "marketFacets",
-    "/api/v1/markets/facets?by=category,disputed,composite,month&limit=2&min_composite=600",
-    () => keyed(),
-  ],
+  ["marketFacets", `${facets}&limit=2&min_composite=600`, () => keyed()],
   ["listExports", exportsList, () => keyed()],
   ["marketIndex", indexPath, () => keyed()],
   ["marketAbsence", `${indexPath}/absence?id=${marketId.replace(/.$/, "0")}`, () => keyed()],
@@ -194,29 +188,20 @@ const others: [EndpointId, media: string, path: () => string, range?: string][] 
   ["indexParts", octets, () => `${indexPath}/sections?of=${part.hash}`],
 ];
 
+const tooMany = Array.from({ length: 51 }, (_, index) => `p${index}`);
+const both = (): Call => ({ headers: { ...bearer(aegis), "x-api-key": developer } });
+const beyond = (): Call => ({ headers: { ...bearer(aegis), range: "bytes=99999999-" } });
 /** Requests that are refused, by the code they are refused with. */
 const refused: Partial<Record<ErrorCode, [EndpointId, string, () => Call]>> = {
   INVALID_PARAMETER: ["marketsHistorical", `${archive}?min_compsite=600`, keyed],
-  INVALID_BODY: ["batchScores", "/api/v1/scores/batch", () => batch('{"slug":"x"}')],
-  BATCH_TOO_LARGE: [
-    "batchScores",
-    "/api/v1/scores/batch",
-    () => batch(JSON.stringify({ slugs: Array.from({ length: 51 }, (_, index) => `p${index}`) })),
-  ],
-  UNSUPPORTED_MEDIA_TYPE: [
-    "batchScores",
-    "/api/v1/scores/batch",
-    () => batch("{}", { "content-type": "text/plain" }),
-  ],
-  BODY_TOO_LARGE: ["batchScores", "/api/v1/scores/batch", () => batch(" ".repeat(20_000))],
+  INVALID_BODY: ["batchScores", batchPath, () => batch('{"slug":"x"}')],
+  BATCH_TOO_LARGE: ["batchScores", batchPath, () => batch(JSON.stringify({ slugs: tooMany }))],
+  UNSUPPORTED_MEDIA_TYPE: ["batchScores", batchPath, () => batch("{}", { "content-type": "text/plain" })],
+  BODY_TOO_LARGE: ["batchScores", batchPath, () => batch(" ".repeat(20_000))],
   CURSOR_MISMATCH: ["marketsHistorical", `${archive}?tier=MITHRIL&cursor=CURSOR`, keyed],
   INVALID_CURSOR: ["marketsHistorical", `${archive}?cursor=12`, keyed],
   CURSOR_EXPIRED: ["marketsHistorical", `${archive}?cursor=EXPIRED`, keyed],
-  CONFLICTING_CREDENTIALS: [
-    "listScores",
-    "/api/v1/scores",
-    () => ({ headers: { ...bearer(aegis), "x-api-key": developer } }),
-  ],
+  CONFLICTING_CREDENTIALS: ["listScores", "/api/v1/scores", both],
   INVALID_API_KEY: ["listScores", "/api/v1/scores", () => ({ headers: { "x-api-key": "KEY" } })],
   API_KEY_REQUIRED: ["scoreHistory", `/api/v1/scores/${slug}/history`, () => ({})],
   AEGIS_REQUIRED: ["marketsHistorical", archive, () => ({ headers: bearer(developer) })],
@@ -225,11 +210,7 @@ const refused: Partial<Record<ErrorCode, [EndpointId, string, () => Call]>> = {
   MARKET_NOT_FOUND: ["getMarket", `/api/v1/markets/${marketId.replace(/.$/, "0")}`, keyed],
   SECTION_NOT_FOUND: ["indexPart", `${indexPath}/${"0".repeat(64)}`, keyed],
   SNAPSHOT_EXPIRED: ["listScores", "/api/v1/scores?asOf=GONE", keyed],
-  RANGE_NOT_SATISFIABLE: [
-    "exportFile",
-    `${exportsList}/EXPORTED/${exportName}`,
-    () => ({ headers: { ...bearer(aegis), range: "bytes=99999999-" } }),
-  ],
+  RANGE_NOT_SATISFIABLE: ["exportFile", `${exportsList}/EXPORTED/${exportName}`, beyond],
   UPGRADE_REQUIRED: ["scoreFeed", "/api/v1/ws/scores", () => ({ headers: bearer(developer) })],
   QUOTA_EXCEEDED: ["listScores", "/api/v1/scores", () => ({ headers: bearer(spent) })],
 };
@@ -332,9 +313,8 @@ describe("examples of answers", () => {
     if (extension) await expect(answer.text).toMatchFileSnapshot(golden(id, extension));
     else expect(answer.body.length).toBe(range ? 4 : Number(answer.headers["content-length"] ?? part.bytes));
     if (range) return;
-    const held = await proxy.get(pathOf(), {
-      headers: { ...headers, "if-none-match": answer.headers.etag! },
-    });
+    const again = { headers: { ...headers, "if-none-match": answer.headers.etag! } };
+    const held = await proxy.get(pathOf(), again);
     expect(held.status).toBe(304);
     expectHeaders(id, held);
   });
@@ -345,14 +325,9 @@ describe("examples of answers", () => {
     const cursor = first.json().nextCursor;
     const expired = encodeCursor({ ...decodeCursor(cursor), commit: 1, snapshotId: snapshots[0]! });
     for (const [code, [id, path, how]] of Object.entries(refused)) {
-      const answer = await proxy.get(
-        path
-          .replace("=EXPIRED", `=${expired}`)
-          .replace("=CURSOR", `=${cursor}`)
-          .replace("=GONE", `=${snapshots[0]}`)
-          .replace("EXPORTED", snapshots[2]!),
-        how(),
-      );
+      const named = { EXPIRED: expired, CURSOR: cursor, GONE: snapshots[0]!, EXPORTED: snapshots[2]! };
+      const target = path.replace(/(?<=[=/])[A-Z]{4,}/g, (name) => named[name as keyof typeof named] ?? name);
+      const answer = await proxy.get(target, how());
       const problem = problemOf(answer);
       expect(problem.code).toBe(code);
       const described = describedOf(id, answer.status);
@@ -375,21 +350,15 @@ describe("examples of answers", () => {
     listener.socket.close();
     expectHeaders("scoreFeed", { status: 101, headers: listener.headers });
     const hello = listener.heard.filter(({ type }) => type === "hello");
-    await expect(pretty([...listener.changes().slice(0, 1), ...hello])).toMatchFileSnapshot(
-      golden("scoreFeed"),
-    );
+    const heard = [...listener.changes().slice(0, 1), ...hello];
+    await expect(pretty(heard)).toMatchFileSnapshot(golden("scoreFeed"));
   });
 });
 
 // The client is the one that /docs/ uses: it makes its requests of nothing but the description.
 describe("a client made of the description", () => {
   type Values = Record<string, unknown>;
-  type Build = (wish: object) => {
-    url: string;
-    method: string;
-    headers: Record<string, string>;
-    body?: string;
-  };
+  type Built = { url: string; method: string; headers: Record<string, string>; body?: string };
   const spec = JSON.parse(JSON.stringify(document));
   const Parameter = z.looseObject({
     name: z.string(),
@@ -404,7 +373,7 @@ describe("a client made of the description", () => {
       const types = Object.keys(Response.parse(operation.responses?.[200]).content);
       return [{ id: operation.operationId ?? "", parameters, types }];
     });
-  let build: Build;
+  let build: (wish: object) => Built;
   beforeAll(() => {
     // The bundle is written for browsers; its client alone needs no more of one.
     vi.stubGlobal("window", { location: {} });
