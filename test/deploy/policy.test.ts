@@ -22,42 +22,25 @@ const objects = (...keys: string[]) =>
   keys.map((key) => `arn:aws:s3:::STORE_BUCKET/${key}${key === "" || key.endsWith("/") ? "*" : ""}`);
 const allowing = (statement: object) => ({ Effect: "Allow", ...statement });
 
+/** Beginnings of the keys of these kinds. */
+const prefixes = (...kinds: { prefix: string }[]) => kinds.map(({ prefix }) => prefix);
+const { commit, manifest, runPlan, collecting, segmentList, scoreLines, changeRecord, segment } = layout;
 /** What a publisher writes. */
 const written = [
-  ...[layout.commit.prefix, layout.manifest.prefix, layout.publicTree, privateTree, layout.runPlan.prefix],
+  ...[...prefixes(commit, manifest, runPlan), layout.publicTree, privateTree],
   ...[layout.checked, layout.probe],
 ];
+/** What finds what retained commits reach. */
+const reaching = [
+  ...prefixes(commit, manifest, segmentList, scoreLines, changeRecord, segment),
+  ...[...prefixes(layout.exportRecord, layout.exportedChanges), layout.checked, layout.log],
+];
+const collected = [...prefixes(collecting, manifest, runPlan), layout.publicTree, privateTree];
 
 /** Beginnings of the keys that each role may read, write and delete. */
 const rights: Record<Role, { get: readonly string[]; put: readonly string[]; delete: readonly string[] }> = {
-  publisher: { get: [...written, layout.collecting.prefix], put: written, delete: [] },
-  gc: {
-    // What finds what retained commits reach.
-    get: [
-      ...[
-        layout.commit.prefix,
-        layout.checked,
-        layout.log,
-        layout.manifest.prefix,
-        layout.segmentList.prefix,
-      ],
-      ...[
-        layout.scoreLines.prefix,
-        layout.changeRecord.prefix,
-        layout.segment.prefix,
-        layout.exportRecord.prefix,
-        layout.exportedChanges.prefix,
-      ],
-    ],
-    put: [layout.collecting.prefix],
-    delete: [
-      layout.collecting.prefix,
-      layout.manifest.prefix,
-      layout.publicTree,
-      privateTree,
-      layout.runPlan.prefix,
-    ],
-  },
+  publisher: { get: [...written, collecting.prefix], put: written, delete: [] },
+  gc: { get: reaching, put: [collecting.prefix], delete: collected },
   proxy: { get: [""], put: [], delete: [] },
   "key-issuer": { get: [layout.key.prefix], put: [layout.key.prefix], delete: [] },
 };
@@ -166,16 +149,10 @@ test("what the programs ask of a store is within the rights of their roles", asy
   const storage = directoryStorage(join(folder, "store"));
   /** The storage of a program that has a role: no call goes beyond it. */
   const as = (role: Role) => {
-    const may = rights[role];
-    const allowed = {
-      get: may.get,
-      put: may.put,
-      putIfAbsent: may.put,
-      replace: may.put,
-      delete: may.delete,
-    };
+    const { get, put, delete: may } = rights[role];
+    const allowed = { get, put, putIfAbsent: put, replace: put, delete: may };
     return aroundCalls(storage, (work, { operation, key }) => {
-      const prefixes = operation === "list" ? (role === "key-issuer" ? may.get : [""]) : allowed[operation];
+      const prefixes = operation === "list" ? (role === "key-issuer" ? get : [""]) : allowed[operation];
       expect([role, operation, key, prefixes.some((prefix) => key.startsWith(prefix))]).toContain(true);
       // What the bucket's policy lets nobody replace.
       if (operation === "put" || operation === "replace") expect(key).not.toMatch(/^(commits|keys)\//);
@@ -197,8 +174,8 @@ test("what the programs ask of a store is within the rights of their roles", asy
   expect((await verify(as("proxy"), () => {})).faults).toEqual([]);
   expect((await verify(as("publisher"), () => {}, { keys: false })).faults).toEqual([]);
 
-  const gone = layout.stableScore("gone");
-  await as("publisher").put(gone, Buffer.from("{}"));
+  const stale = layout.stableScore("gone");
+  await as("publisher").put(stale, Buffer.from("{}"));
   await rollback(as("publisher"), "1", () => new Date());
   const keep = { keepHours: 0, keepCommits: 1, keepChangesDays: 100_000 };
   const now = new Date(Date.now() + 3_600_000);
@@ -206,14 +183,9 @@ test("what the programs ask of a store is within the rights of their roles", asy
   const trusting = { ...keep, signing: { trusted: [testKey()] }, now, dryRun: false };
   await expect(collectGarbage(as("gc"), trusting)).rejects.toThrow("nobody signed it");
   const { deleted } = await collectGarbage(as("gc"), { ...keep, now, dryRun: false });
-  expect(deleted.keys).toContain(gone);
+  expect(deleted.keys).toContain(stale);
   const kinds = new Set(deleted.keys.map((key) => key.slice(0, key.lastIndexOf("/") + 1)));
-  const collected = [
-    layout.manifest.prefix,
-    layout.scoreLines.prefix,
-    layout.publicObject.prefix,
-    layout.privateObject.prefix,
-  ];
-  expect(kinds).toEqual(new Set([...collected, `${layout.stableScore.prefix}scores/`]));
+  const gone = prefixes(manifest, scoreLines, layout.publicObject, layout.privateObject);
+  expect(kinds).toEqual(new Set([...gone, `${layout.stableScore.prefix}scores/`]));
   expect((await verify(as("proxy"), () => {})).faults).toEqual([]);
 });

@@ -1,5 +1,5 @@
 import { execFile } from "node:child_process";
-import { chmod, mkdir, mkdtemp, readFile, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { beforeAll, describe, expect, test } from "vitest";
@@ -123,10 +123,8 @@ beforeAll(async () => {
   const alone = ["publish", "--sources", sources, "--store", "alone", "--json"];
   ({ snapshotId } = JSON.parse((await snapshotCommand(alone, { from: folder })).stdout));
   await mkdir(join(folder, "bin"));
-  for (const [name, script] of Object.entries(programs)) {
-    await writeFile(join(folder, "bin", name), `#!/bin/sh\n${script}\n`);
-    await chmod(join(folder, "bin", name), 0o755);
-  }
+  for (const [name, script] of Object.entries(programs))
+    await writeFile(join(folder, "bin", name), `#!/bin/sh\n${script}\n`, { mode: 0o755 });
   await mkdir(join(folder, "plain"));
   await writeFile(join(folder, "plain/npm"), plainNpm, { mode: 0o755 });
   await mkdir(join(folder, "python"));
@@ -218,15 +216,9 @@ const engines: Record<string, Engine> = {
   async github(step, code) {
     expect(workflow.part.strategy["fail-fast"]).toBe(false);
     const PLAY = await playFolder();
-    const env = {
-      ...where,
-      PLAY,
-      RUN: "17",
-      PART: "1",
-      RUNNER_TEMP: PLAY,
-      GITHUB_STEP_SUMMARY: join(PLAY, "s"),
-    };
-    const ended = await play(["bash", "-ec", commandOf(step)], { ...env, STEP: step, CODE: String(code) });
+    const runner = { RUNNER_TEMP: PLAY, GITHUB_STEP_SUMMARY: join(PLAY, "s") };
+    const env = { ...where, ...runner, PLAY, RUN: "17", PART: "1", STEP: step, CODE: String(code) };
+    const ended = await play(["bash", "-ec", commandOf(step)], env);
     return [ended.code === 0, 1];
   },
   async slurm(step, code) {
@@ -288,7 +280,7 @@ async function playDagster() {
   }));
   const env = { PYTHONPATH: file(""), PYTHONDONTWRITEBYTECODE: "1", PRS_HOME: root };
   const given = ["-c", dagsterPlays, JSON.stringify([...plays, ...published])];
-  const options = { env: { ...process.env, ...env }, maxBuffer: 64 * 1024 * 1024 };
+  const options = { env: { ...process.env, ...env }, maxBuffer: 2 ** 26 };
   const { stdout } = await promisify(execFile)(dagster!, given, options);
   return { ends: JSON.parse(stdout) as DagsterEnd[], folders };
 }
@@ -300,14 +292,9 @@ test.skipIf(!dagster)("Dagster is told rows, root and refusals of what it publis
   const rows = made!.told.slice(2, 4).map(({ metadata }) => Number(metadata.markets));
   expect(rows.reduce((sum, of) => sum + of)).toBe(300);
   expect(made!.told.at(-1)!.metadata).toMatchObject({ outcome: "published", snapshotId });
-  expect(refused!.told.at(-1)).toMatchObject({
-    step: "join",
-    kind: "STEP_FAILURE",
-    metadata: {
-      exitCode: 3,
-      refusals: expect.arrayContaining([expect.objectContaining({ column: "composite" })]),
-    },
-  });
+  const refusals = expect.arrayContaining([expect.objectContaining({ column: "composite" })]);
+  const failure = { step: "join", kind: "STEP_FAILURE", metadata: { exitCode: 3, refusals } };
+  expect(refused!.told.at(-1)).toMatchObject(failure);
 });
 
 describe("what ends with exit codes 0 to 6", () => {

@@ -1,5 +1,5 @@
 import { execFile } from "node:child_process";
-import { chmod, mkdir, readFile, rm, symlink, writeFile } from "node:fs/promises";
+import { mkdir, readFile, rm, symlink, writeFile } from "node:fs/promises";
 import { delimiter, join } from "node:path";
 import { promisify } from "node:util";
 import { beforeAll, beforeEach, describe, expect, test } from "vitest";
@@ -23,12 +23,9 @@ const digest = `sha256:${"5".repeat(64)}`;
 const environment = {
   ...process.env,
   PATH: `${programs}${delimiter}${process.env.PATH}`,
-  GIT_CONFIG_GLOBAL: "/dev/null",
-  GIT_AUTHOR_NAME: "A",
-  GIT_AUTHOR_EMAIL: "a@example.org",
-  GIT_COMMITTER_NAME: "A",
-  GIT_COMMITTER_EMAIL: "a@example.org",
-  npm_config_offline: "true",
+  ...{ GIT_CONFIG_GLOBAL: "/dev/null", npm_config_offline: "true" },
+  ...{ GIT_AUTHOR_NAME: "A", GIT_AUTHOR_EMAIL: "a@example.org" },
+  ...{ GIT_COMMITTER_NAME: "A", GIT_COMMITTER_EMAIL: "a@example.org" },
 };
 const inCopy = (program: string, ...args: string[]) => run(program, args, { cwd: copy, env: environment });
 
@@ -59,14 +56,10 @@ describe.skipIf(!findProgram("jq"))("release.yml", () => {
     const text = await readFile(changelog, "utf8");
     const heading = "## Unreleased\n";
     expect(text.split(heading)).toHaveLength(2);
-    const older = "\n## 0.9.0 - 2026-01-01\n\nOlder.\n";
-    await writeFile(
-      changelog,
-      `${text.replace(heading, `${heading}\n## 1.1.0 - 2026-12-01\n\n### Added\n\n- More.\n`)}${older}`,
-    );
-    await inCopy("git", "init", "--quiet");
-    await inCopy("git", "add", "--all");
-    await inCopy("git", "commit", "--quiet", "--message", "Begin");
+    const newer = `${heading}\n## 1.1.0 - 2026-12-01\n\n### Added\n\n- More.\n`;
+    await writeFile(changelog, `${text.replace(heading, newer)}\n## 0.9.0 - 2026-01-01\n\nOlder.\n`);
+    for (const line of ["init --quiet", "add --all", "commit --quiet --message Begin"])
+      await inCopy("git", ...line.split(" "));
     // In place of programs that reach other machines.
     await mkdir(programs);
     const fakes = {
@@ -75,8 +68,7 @@ describe.skipIf(!findProgram("jq"))("release.yml", () => {
     };
     for (const [program, does] of Object.entries(fakes)) {
       const lines = ["#!/bin/bash", `echo "${program} $*" >>"$CALLS"`, does];
-      await writeFile(join(programs, program), `${lines.join("\n")}\n`);
-      await chmod(join(programs, program), 0o755);
+      await writeFile(join(programs, program), `${lines.join("\n")}\n`, { mode: 0o755 });
     }
   });
   beforeEach(async () => {
@@ -111,9 +103,8 @@ describe.skipIf(!findProgram("jq"))("release.yml", () => {
     expect(bytes.equals(await readFile(file))).toBe(true);
     await run("tar", ["-xzf", file, "-C", folder]);
     await symlink(join(root, "node_modules"), join(folder, name, "node_modules"));
-    const { stdout } = await run(process.execPath, [...nodeOptions, "scripts/snapshot.ts", "contract"], {
-      cwd: join(folder, name),
-    });
+    const contract = [...nodeOptions, "scripts/snapshot.ts", "contract"];
+    const { stdout } = await run(process.execPath, contract, { cwd: join(folder, name) });
     expect(stdout).toContain("resolved_at");
     for (const needed of [".npmrc", "package-lock.json", ".github/deploy/prs-proxy.service"])
       await readFile(join(folder, name, needed));

@@ -1,7 +1,7 @@
 import { execFile } from "node:child_process";
 import { hash } from "node:crypto";
 import { once } from "node:events";
-import { chmod, mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
@@ -95,22 +95,27 @@ describe("snapshot-job.mjs", () => {
   });
 });
 
+/** The script of a step in the first job of a workflow. */
+async function scriptOf(file: string, isIt: (step: { name?: string; run?: string }) => unknown) {
+  const { jobs } = parse(await readFile(join(root, ".github/workflows", file), "utf8"));
+  return Object.values<{ steps: { name?: string; run: string }[] }>(jobs)[0]!.steps.find(isIt)!.run;
+}
+
 test("ci.yml lists all packages, each with its licence", async () => {
-  const { steps } = parse(await readFile(join(root, ".github/workflows/ci.yml"), "utf8")).jobs.test;
-  const [{ run: command }] = steps.filter(({ run = "" }) => run.startsWith("npm sbom "));
+  const command = await scriptOf("ci.yml", ({ run }) => run?.startsWith("npm sbom "));
   expect(await run("bash", ["-ec", command], { RUNNER_TEMP: folder })).toMatchObject({ code: 0 });
   const { bomFormat, components } = JSON.parse(await readFile(join(folder, "sbom.cdx.json"), "utf8"));
   const { dependencies } = JSON.parse(await readFile(join(root, "package.json"), "utf8"));
   const listed = components.map(({ name, version }: { name: string; version: string }) => [name, version]);
   expect([bomFormat, listed]).toEqual(["CycloneDX", expect.arrayContaining(Object.entries(dependencies))]);
-  expect(components.filter(({ licenses = [] }: { licenses?: object[] }) => licenses.length === 0)).toEqual(
-    [],
-  );
+  const free = components.filter(({ licenses = [] }: { licenses?: object[] }) => licenses.length === 0);
+  expect(free).toEqual([]);
 });
 
 describe("what the jobs make of a command's end", () => {
   const programs = join(folder, "bin");
   const argumentsFile = join(folder, "arguments.txt");
+  const job = [".ci/snapshot-job.mjs", join(folder, "table"), "publish"];
   const environment = (code: number) => ({
     PATH: `${programs}:${process.env.PATH}`,
     GITHUB_STEP_SUMMARY: join(folder, "ignored.md"),
@@ -122,15 +127,13 @@ describe("what the jobs make of a command's end", () => {
   beforeAll(async () => {
     await mkdir(programs);
     // In npm's place: losing a commit, say, cannot be had on demand.
-    const lines = [
-      "#!/bin/sh",
-      'printf "%s\\n" "$@" >"$ARGUMENTS_FILE"',
-      'echo "::warning::from the sources" >&2',
-      'printf "%s" "$REPORT"',
-      'exit "$CODE"',
-    ];
-    await writeFile(join(programs, "npm"), `${lines.join("\n")}\n`);
-    await chmod(join(programs, "npm"), 0o755);
+    const npm = `#!/bin/sh
+printf "%s\\n" "$@" >"$ARGUMENTS_FILE"
+echo "::warning::from the sources" >&2
+printf "%s" "$REPORT"
+exit "$CODE"
+`;
+    await writeFile(join(programs, "npm"), npm, { mode: 0o755 });
   });
 
   test.each([
@@ -141,8 +144,7 @@ describe("what the jobs make of a command's end", () => {
     [4, 0, "notice"],
     [5, 5, "error"],
   ])("exit code %i ends the job with %i", async (code, expected, kind) => {
-    const parameters = [".ci/snapshot-job.mjs", join(folder, "table"), "publish"];
-    const done = await run(process.execPath, parameters, environment(code));
+    const done = await run(process.execPath, job, environment(code));
     expect(done.code).toBe(expected);
     expect(done.stdout).toContain(`::${kind} title=snapshot publish::`);
     // Between the two marks the runner takes no line for a command of its own.
@@ -155,57 +157,44 @@ describe("what the jobs make of a command's end", () => {
     const output = join(folder, `output-${outcome}.txt`);
     await writeFile(output, "");
     const report = { REPORT: JSON.stringify({ outcome, snapshotId: "abc" }), GITHUB_OUTPUT: output };
-    const parameters = [".ci/snapshot-job.mjs", join(folder, "table"), "publish"];
-    await run(process.execPath, parameters, { ...environment(0), ...report });
+    await run(process.execPath, job, { ...environment(0), ...report });
     expect(await readFile(output, "utf8")).toBe(outcome === "dry-run" ? "" : "snapshot=abc\n");
   });
 
-  const script = async (file: string, step: string, variables: Record<string, string>) => {
-    const workflow = parse(await readFile(join(root, ".github/workflows", file), "utf8"));
-    const steps: { name?: string; run: string }[] = Object.values<{ steps: [] }>(workflow.jobs)[0]!.steps;
-    const text = steps.find(({ name }) => name === step)!.run;
-    const done = await run("bash", ["-e", "-c", text], { ...environment(0), ...variables });
-    expect(done.code).toBe(0);
-    // The first four are npm's own.
-    return (await readFile(argumentsFile, "utf8")).trimEnd().split("\n").slice(4);
-  };
-  const none = {
-    ...{ ALLOW_REMOVED: "", ALLOW_CHANGED: "", ALLOW_ADDED: "" },
-    ...{ SIGN_OVER: "", RESUME: "", DRY_RUN: "" },
-  };
   const where = { SOURCES: "s3://sources", STORE: "s3://store" };
+  const publish = ["publish", "--sources", where.SOURCES, "--store", where.STORE];
+  const stated = [...publish, "--statement", join(folder, "publish/statement.json")];
+  const numbers = { ALLOW_REMOVED: "12", ALLOW_CHANGED: "3; touch x", ALLOW_ADDED: "4", SIGN_OVER: "5" };
+  const ofNumbers = "--allow-removed 12 --allow-changed 3;_touch_x --allow-added 4 --sign-over 5";
 
-  test("publish.yml hands on the overrides it was given, and only these", async () => {
-    const statement = ["--statement", join(folder, "publish/statement.json")];
-    const plain = ["publish", "--sources", "s3://sources", "--store", "s3://store", ...statement];
-    expect(await script("publish.yml", "Publish", { ...none, ...where })).toEqual([...plain, "--json"]);
-    const all = {
-      ALLOW_REMOVED: "12",
-      ALLOW_CHANGED: "3; touch x",
-      ALLOW_ADDED: "4",
-      SIGN_OVER: "5",
-      RESUME: "yes",
-      DRY_RUN: "yes",
+  test.for<[file: string, step: string, variables: Record<string, string>, args: string[], more: string]>([
+    [
+      "publish.yml",
+      "Publish",
+      { ...numbers, RESUME: "yes", DRY_RUN: "yes" },
+      stated,
+      `${ofNumbers} --resume --dry-run`,
+    ],
+    [
+      "export.yml",
+      "Export",
+      { SNAPSHOT: "3; touch x" },
+      ["export", "--store", where.STORE],
+      "--snapshot 3;_touch_x",
+    ],
+    ["gc.yml", "Collect", { DRY_RUN: "yes" }, ["gc", "--store", where.STORE], "--dry-run"],
+  ])("%s hands on what it was given, and only this", async ([file, step, variables, args, more]) => {
+    const text = await scriptOf(file, ({ name }) => name === step);
+    const handedOn = async (given: Record<string, string>) => {
+      const env = { ...environment(0), ...where, ...given };
+      expect(await run("bash", ["-e", "-c", text], env)).toMatchObject({ code: 0 });
+      // The first four are npm's own.
+      return (await readFile(argumentsFile, "utf8")).trimEnd().split("\n").slice(4);
     };
-    expect(await script("publish.yml", "Publish", { ...all, ...where })).toEqual([
-      ...plain,
-      ...["--allow-removed", "12", "--allow-changed", "3; touch x", "--allow-added", "4"],
-      ...["--sign-over", "5", "--resume", "--dry-run", "--json"],
-    ]);
-  });
-
-  test("export.yml exports the newest snapshot unless it was given another", async () => {
-    const plain = ["export", "--store", "s3://store"];
-    expect(await script("export.yml", "Export", { ...where, SNAPSHOT: "" })).toEqual([...plain, "--json"]);
-    const given = await script("export.yml", "Export", { ...where, SNAPSHOT: "3; touch x" });
-    expect(given).toEqual([...plain, "--snapshot", "3; touch x", "--json"]);
-  });
-
-  test("gc.yml collects unless it was asked for a dry run", async () => {
-    const collect = ["gc", "--store", "s3://store"];
-    expect(await script("gc.yml", "Collect", { ...where, DRY_RUN: "" })).toEqual([...collect, "--json"]);
-    const dry = await script("gc.yml", "Collect", { ...where, DRY_RUN: "yes" });
-    expect(dry).toEqual([...collect, "--dry-run", "--json"]);
+    const nothing = Object.fromEntries(Object.keys(variables).map((name) => [name, ""]));
+    expect(await handedOn(nothing)).toEqual([...args, "--json"]);
+    const words = more.split(" ").map((word) => word.replaceAll("_", " "));
+    expect(await handedOn(variables)).toEqual([...args, ...words, "--json"]);
   });
 });
 
@@ -215,8 +204,7 @@ test("verify.yml names in its summary what is at fault", async () => {
   await publishRecords(storage, recordsOf(0, 40));
   const [page] = await readdir(join(store, layout.page.prefix));
   await writeFile(join(store, layout.page.prefix, page!), "rotten");
-  const workflow = parse(await readFile(join(root, ".github/workflows/verify.yml"), "utf8"));
-  const text = workflow.jobs.verify.steps.find(({ name }: { name?: string }) => name === "Verify").run;
+  const text = await scriptOf("verify.yml", ({ name }) => name === "Verify");
   const summary = join(folder, "verify.md");
   const temporary = join(folder, "verifying");
   await mkdir(temporary);
