@@ -39,18 +39,14 @@ describe("publish in parts", () => {
     const publish = "publish --sources sources --store parts";
     // Only what makes the snapshot opens a statement; this one could not be opened.
     const statement = "--statement nowhere/statement.json";
-    const planned = await run(`${publish} --plan 3 --run first ${statement}`);
-    expect(planned.stdout).toMatch(
-      /^Planned run first on an empty store: 300 markets in 3 parts of \d+ to \d+\n$/,
-    );
-    expect((await run(`${publish} --part 3 --run first ${statement}`)).stdout).toMatch(
-      /^Part 3 of run first: \d+ markets in /,
-    );
-    const early = await run(`${publish} --join --run first`);
-    expect(early.code).toBe(5);
-    expect(early.stderr).toContain("missing runs/first/part-1.json, runs/first/part-2.json;");
-    expect(early.stderr).toContain("\n  publish … --part 1 --run first\n  publish … --part 2 --run first\n");
-    expect((await run(`${publish} --part 2 --run first`)).code).toBe(0);
+    const planned = /^Planned run first on an empty store: 300 markets in 3 parts of \d+ to \d+\n$/;
+    expectEnd(await run(`${publish} --plan 3 --run first ${statement}`), 0, planned);
+    const third = await run(`${publish} --part 3 --run first ${statement}`);
+    expectEnd(third, 0, /^Part 3 of run first: \d+ markets in /);
+    const lines = "\n  publish … --part 1 --run first\n  publish … --part 2 --run first\n";
+    const missing = "missing runs/first/part-1.json, runs/first/part-2.json;";
+    expectEnd(await run(`${publish} --join --run first`), 5, missing, lines);
+    expectEnd(await run(`${publish} --part 2 --run first`), 0);
     for (const index of ["", "0x1"]) {
       const wrong = await run(`${publish} --part JOB_COMPLETION_INDEX --run first`, {
         JOB_COMPLETION_INDEX: index,
@@ -63,14 +59,9 @@ describe("publish in parts", () => {
     });
     expectEnd(first, 0, /^Part 1 of run first: /);
     const { code, stdout } = await run(`${publish} --join --run first --json`);
-    expect([code, JSON.parse(stdout)]).toEqual([
-      0,
-      expect.objectContaining({ outcome: "published", snapshotId }),
-    ]);
+    expect([code, JSON.parse(stdout)]).toMatchObject([0, { outcome: "published", snapshotId }]);
     expect(await contentAt("parts")).toEqual(content);
-    expect((await run(`${publish} --join --run first`)).stdout).toContain(
-      "Nothing new: commit 1 already has",
-    );
+    expectEnd(await run(`${publish} --join --run first`), 0, "Nothing new: commit 1 already has");
   });
 
   test("refuses as one process does, whichever part finds it, and names files that are others by then", async () => {
@@ -81,20 +72,11 @@ describe("publish in parts", () => {
     await run(`${publish} --plan 3 --run r`);
     for (const part of [1, 2, 3]) expect((await run(`${publish} --part ${part} --run r`)).code).toBe(0);
     const joined = await run(`${publish} --join --run r`);
-    expect([joined.code, JSON.parse(joined.stdout)]).toEqual([
-      3,
-      {
-        error: {
-          ...JSON.parse(alone.stdout).error,
-          message: expect.stringContaining("column composite: 9, must be from 300 to 1000"),
-        },
-      },
-    ]);
-    const changed = await run("publish --sources sources --store refused --join --run r");
-    expect(changed.code).toBe(3);
-    expect(changed.stderr).toMatch(
-      /^markets\/b\.parquet: is not as it was when the run was planned; plan another run$/m,
-    );
+    const message = expect.stringContaining("column composite: 9, must be from 300 to 1000");
+    const error = { ...JSON.parse(alone.stdout).error, message };
+    expect([joined.code, JSON.parse(joined.stdout)]).toEqual([3, { error }]);
+    const changed = /^markets\/b\.parquet: is not as it was when the run was planned; plan another run$/m;
+    expectEnd(await run("publish --sources sources --store refused --join --run r"), 3, changed);
   });
 
   test.for([
@@ -116,7 +98,7 @@ describe("publish in parts", () => {
 
   test("makes it with processes of its own, and starts one again that is killed", async () => {
     const workers = await run("publish --sources sources --store workers --workers 2 --json");
-    expect([workers.code, JSON.parse(workers.stdout)]).toEqual([0, expect.objectContaining({ snapshotId })]);
+    expect([workers.code, JSON.parse(workers.stdout)]).toMatchObject([0, { snapshotId }]);
     expect(await contentAt("workers")).toEqual(content);
 
     await run("publish --sources sources --store killed --plan 1 --run k");
@@ -140,9 +122,7 @@ describe("publish in parts", () => {
     expect(said.join("")).toContain("Warning: part 1 ended with SIGKILL; it starts again");
     const joined = await run("publish --sources sources --store killed --join --run k --json");
     expect(JSON.parse(joined.stdout)).toMatchObject({ outcome: "published", snapshotId });
-    expect((await directoryStorage(join(folder, "killed")).get(layout.runPart("k", 1))) !== undefined).toBe(
-      true,
-    );
+    expect(await directoryStorage(join(folder, "killed")).get(layout.runPart("k", 1))).toBeDefined();
   });
 
   test("ends its processes when it is told to stop, and commits nothing", async () => {

@@ -15,7 +15,6 @@ import { ownerMark } from "../../snapshots/store/local-files.ts";
 import { type SigningKey, verifierText } from "../../snapshots/trust/notes/note-keys.ts";
 import { signatureLine, signCheckpoint } from "../../snapshots/trust/notes/signed-note.ts";
 import { type AlteringLink, type PassingAnswer, startAlteringLink } from "../helpers/http/altering-link.ts";
-import { gatewayAnswer, startFaultyLink } from "../helpers/http/faulty-link.ts";
 import { takenUp } from "../helpers/http/live-feed.ts";
 import { startTestProxy, type TestProxy } from "../helpers/http/proxy.ts";
 import { until } from "../helpers/http/proxy-client.ts";
@@ -315,19 +314,16 @@ describe("a key that opens nothing", () => {
     ["of another plan", () => proxy.issue({ plan: "developer" }), /aegis plan.*developer/, looked],
     ["revoked", revoked, /has been revoked/, looked],
     ["in no file", async () => undefined, /^other cannot be read: ENOENT/, []],
-  ])(
-    "because it is %s is told with exit code 2, also when nothing is new",
-    async (_what, given, told, asked) => {
-      const { copy } = await copyOfFirst();
-      const key = await given();
-      await rm(join(folder, "other"), { force: true });
-      if (key !== undefined) await writeFile(join(folder, "other"), key);
-      const ended = await sync(copy, ["--key-file", "other"]);
-      expect(ended).toMatchObject({ code: 2, stderr: expect.stringMatching(told), asked });
-      // The command line is right.
-      expect(ended.stderr).not.toContain("--key-file");
-    },
-  );
+  ])("because it is %s is told with exit code 2, also when nothing is new", async (_, given, told, asked) => {
+    const { copy } = await copyOfFirst();
+    const key = await given();
+    await rm(join(folder, "other"), { force: true });
+    if (key !== undefined) await writeFile(join(folder, "other"), key);
+    const ended = await sync(copy, ["--key-file", "other"]);
+    expect(ended).toMatchObject({ code: 2, stderr: expect.stringMatching(told), asked });
+    // The command line is right.
+    expect(ended.stderr).not.toContain("--key-file");
+  });
 
   async function revoked(): Promise<string> {
     const key = await proxy.issue({ owner: "gone" });
@@ -342,28 +338,20 @@ describe("a key that opens nothing", () => {
 describe("a service that cannot be asked", () => {
   type Alter = (answer: PassingAnswer) => PassingAnswer;
   const endless: Alter = (answer) => ({ ...answer, body: `${answer.body}${" ".repeat(2 ** 23)}` });
+  const long: Alter = (answer) => ({ ...answer, headers: { long: "x".repeat(2 ** 17) } });
+  const refused = "http://PLACE: The service cannot be reached: connect ECONNREFUSED PLACE\n";
   test.each<[string, Alter | undefined, string]>([
     ["fails", () => problem(500, "INTERNAL", "d"), ": t: d\n"],
     ["sends a /status without end", endless, "More than 8388608 bytes came"],
-    [
-      "sends headers without end",
-      (answer) => ({ ...answer, headers: { long: "x".repeat(2 ** 17) } }),
-      "Headers Overflow",
-    ],
-    [
-      "does not listen",
-      undefined,
-      "http://PLACE: The service cannot be reached: connect ECONNREFUSED PLACE\n",
-    ],
+    ["sends headers without end", long, "Headers Overflow"],
+    ["does not listen", undefined, refused],
   ])("because it %s is named with its address: exit 5", async (_what, answer, told) => {
     // No wait before it is asked again.
     vi.spyOn(Math, "random").mockReturnValue(0);
     link.alter = (_target, real) => answer?.(real);
     const place = answer ? new URL(link.url).host : `127.0.0.1:${await freePort()}`;
-    const { code, stderr } = await sync(newCopy(), [], `http://${place}`);
-    const cause = expect.stringContaining(told.replaceAll("PLACE", place));
-    expect({ code, stderr }).toEqual({ code: 5, stderr: cause });
-    expect(stderr).toContain(`http://${place}: `);
+    const ended = await sync(newCopy(), [], `http://${place}`);
+    expectEnd(ended, 5, told.replaceAll("PLACE", place), `http://${place}: `);
   });
 });
 
@@ -385,7 +373,12 @@ describe("a service that lies", () => {
         body: told.map((line) => `${line}\n`).join(""),
       };
     };
+  const header = (name: string, value: () => string) => (answer: PassingAnswer) => ({
+    ...answer,
+    headers: { ...answer.headers, [name]: value() },
+  });
   const otherRoot = /^The copy is not the archive of snapshot /m;
+  const otherSnapshot = /^The (rows are of|changes lead to another) snapshot/m;
   const lies: [string, (answer: PassingAnswer) => PassingAnswer, RegExp][] = [
     ["drops a line", lines((all) => all.toSpliced(7, 1)), otherRoot],
     ["drops the last line", lines((all) => all.slice(0, -1)), otherRoot],
@@ -394,16 +387,8 @@ describe("a service that lies", () => {
     ["swaps two lines", lines((all) => all.with(3, all[4]!).with(4, all[3]!)), otherRoot],
     ["says a smaller X-Count", lines((all) => all, -1), /^More lines came than X-Count says: /m],
     ["says a larger X-Count", lines((all) => all, 1), /^None of 1 lines came\.$/m],
-    [
-      "says no X-Count",
-      (answer) => ({ ...answer, headers: { ...answer.headers, "x-count": "" } }),
-      /^There is no X-Count\.$/m,
-    ],
-    [
-      "names another snapshot",
-      (answer) => ({ ...answer, headers: { ...answer.headers, "x-snapshot-id": [...published.keys()][0]! } }),
-      /^The (rows are of|changes lead to another) snapshot/m,
-    ],
+    ["says no X-Count", header("x-count", () => ""), /^There is no X-Count\.$/m],
+    ["names another snapshot", header("x-snapshot-id", () => [...published.keys()][0]!), otherSnapshot],
   ];
 
   describe("is found out, and the copy stays:", () => {
@@ -438,16 +423,13 @@ describe("a service that lies", () => {
     const { formatVersion: own, ...state } = JSON.parse(await readFile(path, "utf8"));
     expect(own).toBe(formatVersion);
     for (const [version, wayOut] of [
-      [undefined, "only keys/ of a store carries over, by copying it\n"],
-      [9, "use a newer version of this program\n"],
+      [undefined, "only keys/ of a store carries over, by copying it\\n"],
+      [9, "use a newer version of this program\\n"],
     ] as const) {
       const text = JSON.stringify({ ...state, formatVersion: version });
       await writeFile(path, text);
-      const { code, stderr } = await sync(copy);
       const told = `${copy} holds a copy of format ${version ?? 2}, and this program knows ${formatVersion}: `;
-      expect(stderr).toContain(told);
-      expect(stderr.endsWith(wayOut)).toBe(true);
-      expect(code).toBe(2);
+      expectEnd(await sync(copy), 2, told, new RegExp(`${wayOut}$`));
       expect(await readFile(path, "utf8")).toBe(text);
     }
   });
@@ -462,17 +444,6 @@ describe("a service that lies", () => {
     link.alter = (target, answer) => (target.endsWith("/status") ? { ...answer, body: old.text } : undefined);
     expectEnd(await sync(copy), 6, "never go back");
     expect(await exactly(copy)).toBe(snapshot);
-  });
-
-  test("or fails is waited for, and what came is kept", async () => {
-    const copy = newCopy();
-    const second = await publish(archives.second);
-    const storms = [{ cut: 3_000 }, { answer: gatewayAnswer(503) }, { cut: 5_000 }, "refuse"] as const;
-    const failing = await startFaultyLink(proxy.port, (connection) => storms[connection % 5]);
-    const { code } = await sync(copy, [], failing.url);
-    await failing.stop();
-    expect(code).toBe(0);
-    expect(await exactly(copy)).toBe(second);
   });
 });
 
@@ -555,8 +526,7 @@ describe.concurrent("--trusted-key", () => {
     for (const [path, code, told] of lies) {
       old.alter = (target) => (pathOf(target) === path ? said.get(path) : undefined);
       const another = newCopy();
-      const refused = { code, stderr: expect.stringContaining(told) };
-      expect(await signed.run(another, old.url), path).toMatchObject(refused);
+      expectEnd(await signed.run(another, old.url), code, told);
       await expect(readFile(join(another, "state.json"))).rejects.toMatchObject({ code: "ENOENT" });
     }
     expect(await signed.run(copy)).toMatchObject({ code: 0 });
@@ -592,9 +562,9 @@ describe.concurrent("--trusted-key", () => {
       for (const bri of [undefined, 2_000]) {
         if (bri !== undefined) await publishAt(marketsOf(0, 150), bri);
         const fresh = await signed.service.another();
-        const { code, stderr } = await signed.run(copy, `http://127.0.0.1:${fresh.port}`);
+        const ended = await signed.run(copy, `http://127.0.0.1:${fresh.port}`);
         await fresh.stop();
-        expect([code, stderr]).toEqual([6, expect.stringMatching(/does not go on .*: 2 commits with root/)]);
+        expectEnd(ended, 6, /does not go on .*: 2 commits with root/);
         expect(await readFile(join(copy, "state.json"), "utf8")).toBe(kept);
         const now = String(await storage.get(layout.logCheckpoint));
         expect(await readFile(join(copy, "forked-log.txt"), "utf8")).toBe(`${seen}\n${now}`);
@@ -696,14 +666,10 @@ describe("--follow", () => {
     const copy = newCopy();
     await publish(archives.first, 701);
     let stop = () => {};
-    const ended = scriptProcess(
-      "sync",
-      argumentsFor(copy, ["--follow"], `http://127.0.0.1:${proxy.port}`),
-      { from: folder },
-      (child) => {
-        stop = () => child.kill("SIGTERM");
-      },
-    );
+    const args = argumentsFor(copy, ["--follow"], `http://127.0.0.1:${proxy.port}`);
+    const ended = scriptProcess("sync", args, { from: folder }, (child) => {
+      stop = () => child.kill("SIGTERM");
+    });
     for (const markets of [archives.second, archives.first]) {
       const snapshot = await publish(markets, 702);
       await until("the copy to follow", async () => (await exactly(copy).catch(() => "")) === snapshot);
@@ -716,19 +682,11 @@ describe("--follow", () => {
     const { headers, ...answer } = problem(500, code, "d");
     return { ...answer, headers: { ...headers, ...(retryAfter && { "retry-after": retryAfter }) } };
   };
-  test.each<[string, PassingAnswer | undefined, string[]]>([
-    [
-      "the feed names what the service does not give yet",
-      undefined,
-      ["news", "asked", "60 s", "news", "asked", "60 s", "news"],
-    ],
-    ["the service fails", failing("INTERNAL"), ["60 s", "asked", "60 s"]],
-    [
-      "the service says when it wants to be asked",
-      failing("INTERNAL", "7200"),
-      ["7200 s", "asked", "7200 s"],
-    ],
-    ["the service wants it in years", failing("INTERNAL", "1e9"), ["86400 s", "asked", "86400 s"]],
+  test.each<[string, PassingAnswer | undefined, string]>([
+    ["the feed names what the service does not give yet", undefined, "news asked 60s news asked 60s news"],
+    ["the service fails", failing("INTERNAL"), "60s asked 60s"],
+    ["the service says when it wants to be asked", failing("INTERNAL", "7200"), "7200s asked 7200s"],
+    ["the service wants it in years", failing("INTERNAL", "1e9"), "86400s asked 86400s"],
   ])("waits, and spends no units meanwhile, while %s", async (_what, answer, expected) => {
     const { copy } = await copyOfFirst();
     const happened: string[] = [];
@@ -736,7 +694,7 @@ describe("--follow", () => {
     const passed = (work: () => void, milliseconds = 0) => {
       if (![60, 600, 7_200, 86_400].includes(milliseconds / 1000)) return wait(work, milliseconds);
       return wait(() => {
-        happened.push(`${milliseconds / 1000} s`);
+        happened.push(`${milliseconds / 1000}s`);
         work();
       });
     };
@@ -759,10 +717,10 @@ describe("--follow", () => {
     link.alter = (target) => {
       if (!target.endsWith("/status")) return undefined;
       happened.push("asked");
-      return happened.length > expected.length ? problem(401, "INVALID_API_KEY", "d") : answer;
+      const enough = happened.length > expected.split(" ").length;
+      return enough ? problem(401, "INVALID_API_KEY", "d") : answer;
     };
-    const ended = await runCommand("sync", argumentsFor(copy, ["--follow"]), { from: folder });
-    expect(ended.code).toBe(2);
-    expect(happened.slice(1, -1)).toEqual(expected);
+    expectEnd(await runCommand("sync", argumentsFor(copy, ["--follow"]), { from: folder }), 2);
+    expect(happened.slice(1, -1).join(" ")).toBe(expected);
   });
 });
