@@ -7,7 +7,7 @@ import { directoryStorage } from "../../../snapshots/store/backends/directory.ts
 import { inParallel } from "../../../snapshots/store/in-parallel.ts";
 import { openStorage } from "../../../snapshots/store/open-storage.ts";
 import { createBucket, s3Environment } from "../../helpers/servers/ceph.ts";
-import { type S3Proxy, startS3Proxy } from "../../helpers/store/s3-proxy.ts";
+import { startS3Proxy } from "../../helpers/store/s3-proxy.ts";
 import { ask, jsonOf } from "../load/client.ts";
 import { randomFilters, someMarkets } from "../load/filters.ts";
 import { type Data, openData, publishCommand } from "../run/data.ts";
@@ -27,16 +27,10 @@ const settleMilliseconds = 500;
 
 type S3Server = NonNullable<ReturnType<typeof s3Environment>>;
 
-/** A store in S3, each request to which takes its time. */
-interface RemoteStore {
-  location: string;
-  /** A key of the proxy. */
-  key: string;
-  environment: NodeJS.ProcessEnv;
-  link: S3Proxy;
-  /** Begins to count and to time. Returns what tells the requests since then, and the first one's time. */
-  watch(): () => { requests: number; megabytes: number; firstAt: number };
-}
+type RemoteStore = Awaited<ReturnType<typeof copyFarAway>>;
+type Served = Awaited<ReturnType<typeof serve>>;
+/** A publish run with nothing new, from the start of its process. */
+type Published = Awaited<ReturnType<Awaited<ReturnType<typeof publisher>>>>;
 
 /** Rows 18 to 21: a store in S3 that is far away, served and published to with a cache on the local disk. */
 export async function measureRemoteStore(bench: Bench): Promise<Measurement[]> {
@@ -65,7 +59,7 @@ export async function measureRemoteStore(bench: Bench): Promise<Measurement[]> {
 }
 
 /** Copies the store of the sample into a new bucket, behind a link that is as slow as a wide network. */
-async function copyFarAway({ ends, say }: Bench, data: Data, real: S3Server): Promise<RemoteStore> {
+async function copyFarAway({ ends, say }: Bench, data: Data, real: S3Server) {
   const location = `${await createBucket(real)}/store`;
   const [from, to] = [directoryStorage(await data.store()), await openStorage(location, data.scratch, real)];
   const keys: string[] = [];
@@ -83,9 +77,10 @@ async function copyFarAway({ ends, say }: Bench, data: Data, real: S3Server): Pr
   };
   return {
     location,
+    /** A key of the proxy. */
     key: await issueBenchKey(to),
-    link,
     environment: { ...ofAws, ...real, AWS_ENDPOINT_URL_S3: link.url },
+    /** Begins to count and to time. Returns what tells the requests since then, and the first one's time. */
     watch() {
       firstAt = undefined;
       link.passed.length = 0;
@@ -99,17 +94,7 @@ async function copyFarAway({ ends, say }: Bench, data: Data, real: S3Server): Pr
 }
 
 /** What a proxy with an empty cache took, in milliseconds, and one after it with what that left. */
-interface Served {
-  ready: number;
-  requests: number;
-  megabytes: number;
-  filter: number;
-  scattered: number;
-  requestsOfScattered: number;
-  again: number;
-}
-
-async function serve(bench: Bench, remote: RemoteStore): Promise<Served> {
+async function serve(bench: Bench, remote: RemoteStore) {
   const cache = join(bench.data.scratch, "cache");
   await rm(cache, { recursive: true, force: true });
   const environment = { ...remote.environment, CACHE_DIR: cache };
@@ -186,14 +171,8 @@ function servedRows(served: readonly Served[]): Measurement[] {
   ];
 }
 
-/** A publish run with nothing new, from the start of its process. */
-interface Published {
-  seconds: number;
-  requests: number;
-}
-
 /** Publishes with a key and a cache, once so that both are there; returns what does so again. */
-async function publisher(bench: Bench, data: Data, real: S3Server): Promise<() => Promise<Published>> {
+async function publisher(bench: Bench, data: Data, real: S3Server) {
   const { ends } = bench;
   const remote = await copyFarAway(bench, data, real);
   const [cache, key] = [join(data.scratch, "publishers-cache"), join(data.scratch, "signing-key")];

@@ -3,7 +3,6 @@ import { chmod, mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type Edit, editDaily, writeDaily, writeEdited } from "./edits.ts";
-
 import { nodeCommand, runProgram } from "./processes.ts";
 
 export type Data = Awaited<ReturnType<typeof openData>>;

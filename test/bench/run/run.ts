@@ -1,5 +1,4 @@
 import type { Data } from "./data.ts";
-
 import type { Measurement } from "./measurement.ts";
 import type { Programs } from "./programs.ts";
 
