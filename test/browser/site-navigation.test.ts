@@ -52,10 +52,8 @@ describe.skipIf(!program)("the site", () => {
   });
 
   test("letters ask for nothing, and change no address: browsers fetch the icon for each", async () => {
-    const { page, context, archive, scoreboard } = await visit(site, "", {
-      key: site.aegis,
-      alone: true,
-    });
+    const ways = { key: site.aegis, alone: true };
+    const { page, context, archive, scoreboard } = await visit(site, "", ways);
     await scoreboard.rows.first().waitFor();
     const network = await context.newCDPSession(page);
     await network.send("Network.enable");

@@ -1,6 +1,7 @@
-import type { Page } from "playwright-core";
+import type { Page, Route } from "playwright-core";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { nameOf } from "../../schemas/names.ts";
+import type { Tiers } from "../../schemas/store/stored-objects.ts";
 import { forgeScaleNumber } from "../../schemas/versions.ts";
 import { rollback } from "../../snapshots/maintain/rollback.ts";
 import { startTestProxy, type TestProxy } from "../helpers/http/proxy.ts";
@@ -62,13 +63,11 @@ describe.skipIf(!program)("the site shows figures of what it says they are of:",
     const { changes } = await tiers();
     expect(changes).toHaveLength(1);
     const { page } = await visit(own, "#/week");
-    const listed = page
-      .getByRole("heading", { name: "Changes of tier" })
-      .locator("xpath=following::ol[1]/li");
+    const heading = page.getByRole("heading", { name: "Changes of tier" });
+    const listed = heading.locator("xpath=following::ol[1]/li");
     await listed.first().waitFor();
     const told = changes.map(
-      ({ slug, from, to, bri }: { slug: string; from: string; to: string; bri: number }) =>
-        `${nameOf(slug)}: ${from} → ${to}, BRI ${bri}`,
+      ({ slug, from, to, bri }: Tiers["changes"][number]) => `${nameOf(slug)}: ${from} → ${to}, BRI ${bri}`,
     );
     const texts = await listed.allTextContents();
     expect(texts.map((text) => text.slice(0, text.lastIndexOf(",")))).toEqual(told);
@@ -83,40 +82,33 @@ describe.skipIf(!program)("the site shows figures of what it says they are of:",
     body: JSON.stringify({ code: "QUOTA_EXCEEDED", title: "Quota exceeded", detail: "Wait.", status: 429 }),
   };
 
-  test.each<[name: string, words: string, fail: (page: Page) => Promise<unknown>]>([
-    [
-      "the quota is used up",
-      "Quota exceeded",
-      (page) => page.route(markets, (route) => route.fulfill(quotaUsedUp)),
-    ],
-    [
-      "the service has stopped",
-      "cannot be reached",
-      (page) => page.route(markets, (route) => route.abort("connectionrefused")),
-    ],
-    [
-      "only the counts are refused",
-      "Quota exceeded",
-      (page) => page.route(counts, (route) => route.fulfill(quotaUsedUp)),
-    ],
-  ])("when %s, no figure of another query is left, and a retry is in sight", async (_name, words, fail) => {
-    const { page, archive, shell } = await openArchive("?pageSize=10", { faulty: true });
-    expect((await archive.figures()).length).toBeGreaterThan(30);
-    await fail(page);
-    await archive.turn("Last");
-    await archive.problem.waitFor();
-    expect(await archive.problem.textContent()).toContain(words);
-    expect(await archive.figures()).toEqual([]);
-    const { y } = (await shell.tryAgain.boundingBox())!;
-    expect(y).toBeGreaterThan(0);
-    expect(y).toBeLessThan(page.viewportSize()!.height);
+  const refuse = (route: Route) => route.fulfill(quotaUsedUp);
+  const abort = (route: Route) => route.abort("connectionrefused");
+  test.each<[name: string, words: string, addresses: string, fail: (route: Route) => Promise<void>]>([
+    ["the quota is used up", "Quota exceeded", markets, refuse],
+    ["the service has stopped", "cannot be reached", markets, abort],
+    ["only the counts are refused", "Quota exceeded", counts, refuse],
+  ])(
+    "when %s, no figure of another query is left, and a retry is in sight",
+    async (_, words, addresses, fail) => {
+      const { page, archive, shell } = await openArchive("?pageSize=10", { faulty: true });
+      expect((await archive.figures()).length).toBeGreaterThan(30);
+      await page.route(addresses, fail);
+      await archive.turn("Last");
+      await archive.problem.waitFor();
+      expect(await archive.problem.textContent()).toContain(words);
+      expect(await archive.figures()).toEqual([]);
+      const { y } = (await shell.tryAgain.boundingBox())!;
+      expect(y).toBeGreaterThan(0);
+      expect(y).toBeLessThan(page.viewportSize()!.height);
 
-    await page.unrouteAll();
-    await shell.tryAgain.click();
-    await archive.settled();
-    expect(await archive.failures.count()).toBe(0);
-    expect(await archive.range.textContent()).toBe("Showing 31 to 40 of 40.");
-  });
+      await page.unrouteAll();
+      await shell.tryAgain.click();
+      await archive.settled();
+      expect(await archive.failures.count()).toBe(0);
+      expect(await archive.range.textContent()).toBe("Showing 31 to 40 of 40.");
+    },
+  );
 
   test("before the first snapshot there are no figures either", async () => {
     const { archive, goTo } = await openArchive("", { faulty: true });
@@ -310,10 +302,8 @@ describe.skipIf(!program)("the site shows figures of what it says they are of:",
 
   test("a reader who stays on a page hears of newer data within a minute", async () => {
     const own = await ownSite();
-    const { page, shell, scoreboard } = await visit({ browser: site.browser, home: "about:blank" }, "", {
-      faulty: true,
-      alone: true,
-    });
+    const nowhere = { browser: site.browser, home: "about:blank" };
+    const { page, shell, scoreboard } = await visit(nowhere, "", { faulty: true, alone: true });
     await page.clock.install();
     await page.goto(own.home);
     await expect.poll(shell.snapshot).toBe(own.first.snapshotId);

@@ -58,11 +58,8 @@ describe.skipIf(!program)("the site's scores in Chromium:", () => {
         entries.filter((entry) => size(entry) === least).length;
       const more = as(list) - as(movers);
       expect(more).toBeGreaterThan(0);
-      const day = new Date(list[0]!.updatedAt).toLocaleDateString("en-GB", {
-        day: "numeric",
-        month: "long",
-        timeZone: "UTC",
-      });
+      const spelled = { day: "numeric", month: "long", timeZone: "UTC" } as const;
+      const day = new Date(list[0]!.updatedAt).toLocaleDateString("en-GB", spelled);
       expect(await reader.scoreboard.movers.textContent()).toBe(
         `Biggest moves on ${day}: ` +
           movers.map((entry) => `${nameOf(entry.slug)} ${asRow(entry)[7]}`).join(", ") +
@@ -114,15 +111,10 @@ describe.skipIf(!program)("the site's scores in Chromium:", () => {
     });
 
     test("of many protocols draws those that are looked at, and all on demand", async () => {
-      const scores = Array.from({ length: 300 }, (_, place) => ({
-        ...list[0],
-        slug: `p${place}`,
-        bri: 999 - place,
-      }));
+      const scores = Array.from({ length: 300 }, (_, n) => ({ ...list[0], slug: `p${n}`, bri: 999 - n }));
       const { page, scoreboard, look } = await visit(site, "#/archive");
-      await page.route("**/api/v1/scores", (route) =>
-        route.fulfill({ json: { count: 300, updatedAt: list[0]!.updatedAt, scores } }),
-      );
+      const json = { count: 300, updatedAt: list[0]!.updatedAt, scores };
+      await page.route("**/api/v1/scores", (route) => route.fulfill({ json }));
       await look("Scores");
       await page.getByText("300 of 300").waitFor();
       expect(await scoreboard.rows.count()).toBe(60);
@@ -138,13 +130,14 @@ describe.skipIf(!program)("the site's scores in Chromium:", () => {
     test("says what its numbers mean, at a tap and at the focus", async () => {
       const { scoreboard, shell, page } = reader;
       expect(await scoreboard.terms.count()).toBeGreaterThan(20);
-      for (const [column, about] of [
-        ["TVL", "tvl"],
-        ["BRI", "bri"],
-        ["Tier", "tier"],
-        ["Confidence", "confidence"],
-        ["Change", "delta"],
-      ] as const) {
+      const columns = {
+        TVL: "tvl",
+        BRI: "bri",
+        Tier: "tier",
+        Confidence: "confidence",
+        Change: "delta",
+      } as const;
+      for (const [column, about] of Object.entries(columns)) {
         await scoreboard.cell(column).click();
         expect(await scoreboard.meaning()).toEqual([meanings[about].meaning]);
         await page.keyboard.press("Escape");
@@ -173,10 +166,8 @@ describe.skipIf(!program)("the site's scores in Chromium:", () => {
     test("has the focus on its heading, and the numbers of its record", async () => {
       const { protocol, shell, page } = reader;
       expect(await isFocused(shell.heading)).toBe(true);
-      expect([await shell.heading.textContent(), await page.title()]).toEqual([
-        nameOf(shown),
-        `${nameOf(shown)} · Protocol Risk Scores`,
-      ]);
+      expect(await shell.heading.textContent()).toBe(nameOf(shown));
+      expect(await page.title()).toBe(`${nameOf(shown)} · Protocol Risk Scores`);
       const { bri, delta, cascade, findings, metadata } = record;
       expect(await protocol.bri.textContent()).toBe(String(bri));
       expect(await protocol.dimensions()).toEqual(
@@ -235,14 +226,15 @@ describe.skipIf(!program)("the site's scores in Chromium:", () => {
       const { dimensions }: ScoreDimensions = await site.api(`scores/${shown}/dimensions`);
       const moves = await protocol.dimensions();
       const number = (text = "") => Number(/[+−]?\d+$/u.exec(text)?.[0].replace("−", "-"));
-      expect(
-        moves.map(([name, score, change, percentile]) => [name, score, number(change), percentile]),
-      ).toEqual(
+      const told = moves.map(([name, score, change, percentile]) => [
+        name,
+        score,
+        number(change),
+        percentile,
+      ]);
+      expect(told).toEqual(
         dimensions.map(({ key, score, change7d, percentile }) => [
-          spoken(key),
-          String(score),
-          change7d,
-          String(percentile),
+          ...[spoken(key), String(score), change7d, String(percentile)],
         ]),
       );
     });
@@ -299,9 +291,8 @@ describe.skipIf(!program)("the site's scores in Chromium:", () => {
     });
 
     test("with a key: every chart, pinned to the state that is shown", async () => {
-      const { page, shell, takeAlong, goTo, protocol, compare, archive } = await visit(site, "", {
-        key: site.aegis,
-      });
+      const reader = await visit(site, "", { key: site.aegis });
+      const { page, shell, takeAlong, goTo, protocol, compare, archive } = reader;
       const expectPinned = async (within: typeof shell.main, paths: string[], picture = "", title = "") => {
         const { told, saved } = await takeAlong(within, title);
         const cited = await told("Citation");
@@ -327,24 +318,17 @@ describe.skipIf(!program)("the site's scores in Chromium:", () => {
       await expectPinned(shell.main, [`scores/${slug}?asOf=${asOf}`, `scores/${peer}?asOf=${asOf}`]);
       await goTo("#/archive?min_composite=400&show=score");
       await archive.shares.sections.locator("svg").first().waitFor();
-      const byTier = await expectPinned(
-        archive.side,
-        [`markets/facets?by=tier&min_composite=400&asOf=${asOf}`],
-        "<circle",
-      );
-      expect(byTier).toMatch(
+      const facets = `markets/facets?by=tier&min_composite=400&asOf=${asOf}`;
+      expect(await expectPinned(archive.side, [facets], "<circle")).toMatch(
         /Share of disputed markets by tier.*n = [\d,]+ markets · Composite ≥ 400.*snapshot [0-9a-f]{64}/s,
       );
-      for (const [chart, by] of [
-        ["month", "month&min_composite=400"],
-        ["composite", "composite"],
-      ] as const)
-        await expectPinned(
-          archive.histograms,
-          [`markets/facets?by=${by}&asOf=${asOf}`],
-          "<rect",
-          `Resolved markets by ${chart}`,
-        );
+      for (const [chart, more] of [
+        ["month", "&min_composite=400"],
+        ["composite", ""],
+      ] as const) {
+        const path = `markets/facets?by=${chart}${more}&asOf=${asOf}`;
+        await expectPinned(archive.histograms, [path], "<rect", `Resolved markets by ${chart}`);
+      }
     });
   });
 
