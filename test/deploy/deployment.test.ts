@@ -152,9 +152,8 @@ describe.skipIf(!environment || !nginx || !redisServer)("the service, put up wit
     );
     expect(outcome(await get(archive, {}))).toBe("401 API_KEY_REQUIRED");
     key = JSON.parse((await keys("issue", "--plan", "aegis", "--owner", "acme")).stdout);
-    await until("every proxy to accept the key", async () =>
-      (await each("/api/v1/usage")).every(({ status }) => status === 200),
-    );
+    const accepted = async () => (await each("/api/v1/usage")).every(({ status }) => status === 200);
+    await until("every proxy to accept the key", accepted);
     expect((await get("/api/v1/usage")).json()).toMatchObject({ plan: "aegis", remaining: 100_000 });
     expect((await each("/readyz")).map(outcome)).toEqual(["200", "200"]);
     for (const age of await metric("prs_publish_age_seconds")) expect(age).toBeGreaterThanOrEqual(0);
@@ -241,10 +240,8 @@ describe.skipIf(!environment || !nginx || !redisServer)("the service, put up wit
       await more();
       machines[place] = await startMachine(port);
       // Until the balancer uses it again.
-      await until(
-        "the restarted proxy to answer archive requests",
-        async () => (await metric("http_requests_total.*historical.*200.*"))[place]! > 0,
-      );
+      const answers = async () => (await metric("http_requests_total.*historical.*200.*"))[place]! > 0;
+      await until("the restarted proxy to answer archive requests", answers);
     }
     done = true;
     await Promise.all(loads);
@@ -271,9 +268,8 @@ describe.skipIf(!environment || !nginx || !redisServer)("the service, put up wit
 
   test("a key that is revoked is refused soon", async () => {
     expect((await keys("revoke", key.id)).code).toBe(0);
-    await until("every proxy to refuse the revoked key", async () =>
-      (await each(archive)).every(({ status }) => status === 401),
-    );
+    const refused = async () => (await each(archive)).every(({ status }) => status === 401);
+    await until("every proxy to refuse the revoked key", refused);
     for (let times = 0; times < 4; times += 1)
       expect(outcome(await get(archive))).toBe("401 INVALID_API_KEY");
   });

@@ -25,9 +25,8 @@ const sound = { code: 0, stdout: "4 markets and 12 scores of 4 protocols: nothin
 
 /** Whether a home folder has DuckDB's extension for Delta Lake. */
 async function hasDelta(home: string): Promise<boolean> {
-  const found = (await readdir(home, { recursive: true })).some((name) =>
-    name.endsWith("/delta.duckdb_extension"),
-  );
+  const names = await readdir(home, { recursive: true });
+  const found = names.some((name) => name.endsWith("/delta.duckdb_extension"));
   if (!found)
     console.warn("A test of Delta Lake is skipped: test/servers/duckdb-install.sh installs the extension");
   return found;

@@ -151,19 +151,14 @@ describe.each(workflows)("$file", ({ name, text }) => {
   });
 });
 
-describe("publish.yml", () => {
-  test("runs from cron and by hand, one run at a time, and never stops one half-way", () => {
-    const workflow = Workflow.parse(parse(publish.text));
-    expect(Object.keys(workflow.on)).toEqual(["schedule", "workflow_dispatch"]);
-    expect(workflow.concurrency).toEqual({ group: "publish", "cancel-in-progress": false });
-  });
-
-  test("is not what its alarm depends on", () => {
-    const freshness = workflows.find(({ name }) => name === "freshness.yml")!;
-    const { on } = Workflow.parse(parse(freshness.text));
+test("publish.yml runs one at a time, stops none half-way, and is not what its alarm depends on", () => {
+  const [publishing, alarm] = ["publish.yml", "freshness.yml"].map((name) =>
+    Workflow.parse(parse(workflows.find((each) => each.name === name)!.text)),
+  );
+  expect(publishing!.concurrency).toEqual({ group: "publish", "cancel-in-progress": false });
+  for (const { on } of [publishing!, alarm!])
     expect(Object.keys(on)).toEqual(["schedule", "workflow_dispatch"]);
-    expect(on.schedule).not.toEqual(Workflow.parse(parse(publish.text)).on.schedule);
-  });
+  expect(alarm!.on.schedule).not.toEqual(publishing!.on.schedule);
 });
 
 describe("the trust of GitHub's workflows", () => {
@@ -177,20 +172,18 @@ describe("the trust of GitHub's workflows", () => {
     "is in the workflows that need the role, on the main branch of this repository alone (%s)",
     (role, jobs) => {
       const workflow = (name: string) => `GITHUB_REPOSITORY/.github/workflows/${name}.yml@refs/heads/main`;
+      const StringEquals = {
+        [`${from}:aud`]: ["sts.amazonaws.com"],
+        [`${from}:sub`]: ["repo:GITHUB_REPOSITORY:ref:refs/heads/main"],
+        [`${from}:job_workflow_ref`]: jobs.map(workflow),
+      };
+      const statement = {
+        Principal: { Federated: `arn:aws:iam::ACCOUNT_ID:oidc-provider/${from}` },
+        Action: ["sts:AssumeRoleWithWebIdentity"],
+        Condition: { StringEquals },
+      };
       expect(statementsOf(`trust-${role}`)).toEqual([
-        {
-          Sid: expect.any(String),
-          Effect: "Allow",
-          Principal: { Federated: `arn:aws:iam::ACCOUNT_ID:oidc-provider/${from}` },
-          Action: ["sts:AssumeRoleWithWebIdentity"],
-          Condition: {
-            StringEquals: {
-              [`${from}:aud`]: ["sts.amazonaws.com"],
-              [`${from}:sub`]: ["repo:GITHUB_REPOSITORY:ref:refs/heads/main"],
-              [`${from}:job_workflow_ref`]: jobs.map(workflow),
-            },
-          },
-        },
+        { Sid: expect.any(String), Effect: "Allow", ...statement },
       ]);
     },
   );

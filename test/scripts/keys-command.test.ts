@@ -59,18 +59,10 @@ describe("npm run keys", () => {
   });
 
   test("issue, list and revoke speak JSON; a day of expiry is the last one", async () => {
-    const options = [
-      "--owner",
-      "dev co",
-      ..."--quota 5 --expires 2030-01-01 --store store --create --json".split(" "),
-    ];
-    const issued = JSON.parse((await run("issue", "--plan", "developer", ...options)).stdout);
-    expect(issued).toMatchObject({
-      plan: "developer",
-      owner: "dev co",
-      quota: 5,
-      expiresAt: "2030-01-02T00:00:00.000Z",
-    });
+    const line = "issue --plan developer --quota 5 --expires 2030-01-01 --store store --create --json";
+    const issued = JSON.parse((await run(...line.split(" "), "--owner", "dev co")).stdout);
+    const expiresAt = "2030-01-02T00:00:00.000Z";
+    expect(issued).toMatchObject({ plan: "developer", owner: "dev co", quota: 5, expiresAt });
     const at = "2029-05-01T10:00:00+02:00";
     const revoked = await run("revoke", issued.id, "--at", at, "--store", "store", "--json");
     expect(JSON.parse(revoked.stdout)).toEqual({ id: issued.id, revokedAt: "2029-05-01T08:00:00.000Z" });

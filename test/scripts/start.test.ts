@@ -87,15 +87,10 @@ describe("npm start", () => {
     expect(lines).toHaveLength(8);
     const [, mcp = "", header = ""] = /at (\S+\/mcp) .* header (.+)$/m.exec(first.output.out) ?? [];
     const call = { name: "count_markets", arguments: { by: ["tier"] } };
-    const called = await fetch(mcp, {
-      method: "POST",
-      headers: [
-        header.split(": ") as [string, string],
-        ["content-type", "application/json"],
-        ["accept", "application/json, text/event-stream"],
-      ],
-      body: JSON.stringify({ jsonrpc: "2.0", id: 1, method: "tools/call", params: call }),
-    });
+    const [name = "", value = ""] = header.split(": ");
+    const json = { "content-type": "application/json", accept: "application/json, text/event-stream" };
+    const body = JSON.stringify({ jsonrpc: "2.0", id: 1, method: "tools/call", params: call });
+    const called = await fetch(mcp, { method: "POST", headers: { ...json, [name]: value }, body });
     expect(await called.text()).toContain(`"total":${markets}`);
     const answers: string[] = [];
     for (const line of lines) {

@@ -74,13 +74,11 @@ print(json.dumps([sorted(names - {*sys.stdlib_module_names}), [one.name for one 
 test.skipIf(!python)(
   "folds the case of every character that its Unicode knows as the service does",
   async () => {
-    const folded = await says<[string, string][]>(
-      `
+    const program = `
 import unicodedata
 known = (chr(code) for code in range(0x110000) if not 0xd800 <= code < 0xe000)
-print(json.dumps([[char, fold(char)] for char in known if unicodedata.category(char) != "Cn" and char != fold(char)]))`,
-      null,
-    );
+print(json.dumps([[char, fold(char)] for char in known if unicodedata.category(char) != "Cn" and char != fold(char)]))`;
+    const folded = await says<[string, string][]>(program, null);
     expect(folded.length).toBeGreaterThan(1300);
     for (const [char, fold] of folded) expect([char, foldCase(fold)]).toEqual([char, foldCase(char)]);
     const apart = folded.filter(([char, fold]) => !new RegExp(`^${fold}$`, "iu").test(char));
@@ -89,10 +87,7 @@ print(json.dumps([[char, fold(char)] for char in known if unicodedata.category(c
 );
 
 test.skipIf(!python)("knows the fields of the feed as the service does", async () => {
-  const said = await says<[string[], string[], Record<string, unknown>]>(
-    "print(json.dumps([FEEDS, LABELS, INTEGERS]))",
-    null,
-  );
+  const said = await says("print(json.dumps([FEEDS, LABELS, INTEGERS]))", null);
   const integers = filterFields.flatMap((row) =>
     row.kind === "integer" ? [[row.field, [row.min, row.max, row.bucketWidth, row.values ?? []]]] : [],
   );
@@ -123,10 +118,12 @@ describe.skipIf(!python)("the client in Python", () => {
   beforeAll(async () => {
     proxy = await startTestProxy({ empty: true });
     key = await proxy.issue();
-    for (const markets of [before, now])
-      snapshots.push(
-        (await publishRecords(proxy.storage, markets, 700 + snapshots.length, { signing })).snapshotId,
-      );
+    for (const markets of [before, now]) {
+      const { snapshotId } = await publishRecords(proxy.storage, markets, 700 + snapshots.length, {
+        signing,
+      });
+      snapshots.push(snapshotId);
+    }
     link = await startAlteringLink(proxy.port);
     url = `http://127.0.0.1:${proxy.port}`;
     js = new Client({ url, key });
@@ -204,11 +201,8 @@ print(json.dumps({
   });
 
   test("checks proofs, totals and an absence against the publisher's key", async () => {
-    const found = await js.recompute({
-      filters: { disputed: true },
-      by: ["tier", "month"],
-      trust: { key: trusted },
-    });
+    const asked = { filters: { disputed: true }, by: ["tier", "month"] };
+    const found = await js.recompute({ ...asked, trust: { key: trusted } });
     const said = await says<unknown[]>(
       `
 client, trust = Client(given["url"], given["key"]), Trust(key=given["trusted"])
@@ -221,17 +215,8 @@ print(json.dumps([found.total, found.facets, found.vouched.entry, found.vouched.
       { url, key, trusted, present, absent, other: market(200).id, since: snapshots[0] },
     );
     const { total, facets, vouched } = found;
-    expect(said).toEqual([
-      total,
-      facets,
-      vouched.entry,
-      ["key"],
-      true,
-      true,
-      await js.market(present),
-      130,
-      150,
-    ]);
+    const record = await js.market(present);
+    expect(said).toEqual([total, facets, vouched.entry, ["key"], true, true, record, 130, 150]);
   });
 
   test("takes no checkpoint for signed without a key", async () => {
@@ -247,12 +232,11 @@ print(json.dumps([verify_checkpoint(note, given["trusted"]).signed,
   });
 
   test("fetches no section for what a column of an index cannot answer, wherever its segment is", async () => {
-    const { segments, snapshotId, entry } = (
-      await proxy.get("/api/v1/markets/index", { headers: bearer(key) })
-    ).json();
+    const [index, how] = ["/api/v1/markets/index", { headers: bearer(key) }];
+    const { segments, snapshotId, entry } = (await proxy.get(index, how)).json();
     const [{ header, ids, markets }] = segments;
-    const sections = `/api/v1/markets/index/sections?of=${header.hash}`;
-    const { text } = await proxy.get(sections, { headers: bearer(key) });
+    const sections = `${index}/sections?of=${header.hash}`;
+    const { text } = await proxy.get(sections, how);
     const ways: [parameter: string, altered: string, asked: [Record<string, unknown>, string[]]][] = [
       ["oracle", text.replace('"name":"oracle"', '"name":"coracle"'), [{ min_oracle: 7 }, []]],
       ["oracle", text.replace(/("name":"oracle",.*?"max":)100/, "$1101"), [{}, ["oracle"]]],
@@ -286,7 +270,6 @@ print(json.dumps([verify_checkpoint(note, given["trusted"]).signed,
     );
     expect(said).toEqual(ways.map(([parameter]) => ["ApiError", "INVALID_PARAMETER", 0, parameter]));
     const hashes = ways.map(([, altered]) => sections.replace(header.hash, sha256(altered)));
-    const index = "/api/v1/markets/index";
     expect(link.asked.filter((target) => target !== next)).toEqual(hashes.flatMap((part) => [index, part]));
   });
 
@@ -308,10 +291,8 @@ print(json.dumps([[one.total, one.vouched.complete, len(one.vouched.unjudged)] f
 
   test("goes on behind rows that broke off", async () => {
     link.alter = (target, answer) => {
-      const lines = answer.body.split("\n");
-      return target.includes("skip=")
-        ? undefined
-        : { ...answer, body: lines.slice(0, 40).join("\n").slice(0, -9) };
+      if (target.includes("skip=")) return undefined;
+      return { ...answer, body: answer.body.split("\n").slice(0, 40).join("\n").slice(0, -9) };
     };
     const said = await says<[unknown, string[]]>(
       `
@@ -394,13 +375,8 @@ print(json.dumps([failing(lambda: verify_proof(old, *asked)) for asked in (
     (None, Trust(entry="0" * 64)), (None, Trust(snapshot_id=now)), (None, Trust(snapshot_id=since)))]))`,
       { ...given, url, key, since: snapshots[0], now: snapshots[1] },
     );
-    expect(older.map(([, what]) => what)).toEqual([
-      "entry",
-      undefined,
-      "proof",
-      ...["entry", "entry", "entry", "entry"],
-      undefined,
-    ]);
+    const refused = ["entry", undefined, "proof", ...Array(4).fill("entry"), undefined];
+    expect(older.map(([, what]) => what)).toEqual(refused);
   });
 
   test("has the service's errors, and its own", async () => {
@@ -423,10 +399,10 @@ print(json.dumps([failing(lambda: verify_proof(old, *asked)) for asked in (
       garbled: (_, response) =>
         response.writeHead(503, { ...problem, "content-encoding": "gzip" }).end("no gzip"),
     };
-    const others = Object.entries(ways).map(([name, answer]) => [name, createServer(answer)] as const);
-    const addresses = await Promise.all(
-      others.map(async ([name, server]) => [name, `http://127.0.0.1:${await listenLocally(server)}`]),
-    );
+    const servers = Object.values(ways).map((answer) => createServer(answer));
+    const ports = await Promise.all(servers.map((server) => listenLocally(server)));
+    const others = ports.map((port) => `http://127.0.0.1:${port}`);
+    const closed = `http://127.0.0.1:${await freePort()}`;
     const said = await says<unknown[]>(
       `
 client, alone = Client(given["url"], given["key"]), Client(given["url"])
@@ -437,15 +413,9 @@ print(json.dumps([failing(work) for work in (
     lambda: client.recompute({"q": "will"}), lambda: client.recompute({"tier": "IRON"}), lambda: client.recompute(by=["id"]),
     lambda: client.recompute({"from": "2026-02-30"}), lambda: client.recompute(trust=Trust(snapshot_id="0" * 64)),
     lambda: client.recompute(trust=Trust(key="name+id+key")), lambda: client.recompute(as_of="2026-02-01"))]))`,
-      {
-        url,
-        key,
-        present,
-        closed: `http://127.0.0.1:${await freePort()}`,
-        others: addresses.map(([, address]) => address),
-      },
+      { url, key, present, closed, others },
     );
-    for (const [, server] of others) server.close();
+    for (const server of servers) server.close();
     const own = (parameter: string) => ["ApiError", "INVALID_PARAMETER", 0, parameter];
     expect(said).toEqual([
       ["ApiError", "PROTOCOL_NOT_FOUND", 404, null],
