@@ -1,8 +1,8 @@
-import type { LabelFacet, MonthFacet, ScoreFacet } from "../../../schemas/envelopes.ts";
 import { Fault } from "../../../schemas/errors.ts";
 import { parseAsOf } from "../../../snapshots/read/answer.ts";
 import { askFacets, parseFacetQuery } from "../../../snapshots/read/archive/counts.ts";
 import { readParameters } from "../../../snapshots/read/parameters.ts";
+import { plainFacet } from "../../helpers/archive/plain-facets.ts";
 import type { Content } from "../contents.ts";
 import { must, type Process } from "../kernel/kernel.ts";
 import type { World } from "../world.ts";
@@ -98,51 +98,9 @@ export async function lookBack(world: World, process: Process, filter: Filter): 
   const isRight = right.some((each) => each?.commit.entry.snapshotId === answer.snapshotId);
   must("a look back meets what was current then", isRight || judge.thieves.size > 0, () => search);
   const fitting = content.markets.filter(filter.fits);
-  const model = {
-    category: labelsOf(fitting, ({ category }) => category, 2),
-    month: monthsOf(fitting),
-    composite: scoresOf(fitting, answer.facets.composite as ScoreFacet),
-  };
+  const by = ["category", "month", "composite"] as const;
+  const model = Object.fromEntries(by.map((name) => [name, plainFacet(name, fitting, 2)]));
   const agrees = answer.total === fitting.length && JSON.stringify(answer.facets) === JSON.stringify(model);
   must("counts agree with the model", agrees, () => `${content.name}: ${JSON.stringify(answer.facets)}`);
   world.kernel.note(`${process.name} has counted ${answer.total}`);
-}
-
-function tallyOf(markets: readonly Market[]) {
-  return { count: markets.length, disputed: markets.filter(({ disputed }) => disputed).length };
-}
-
-function labelsOf(markets: readonly Market[], of: (market: Market) => string, limit: number): LabelFacet {
-  const groups = [...Map.groupBy(markets, of)];
-  groups.sort(([a, those], [b, others]) => others.length - those.length || (a < b ? -1 : 1));
-  const buckets = groups.slice(0, limit).map(([value, those]) => ({ value, ...tallyOf(those) }));
-  return {
-    distinct: groups.length,
-    buckets,
-    other: tallyOf(groups.slice(limit).flatMap(([, those]) => those)),
-  };
-}
-
-function monthsOf(markets: readonly Market[]): MonthFacet {
-  const groups = Map.groupBy(markets, ({ resolvedAt }) => resolvedAt.slice(0, 7));
-  const [first = "", last = first] = [[...groups.keys()].sort()[0], [...groups.keys()].sort().at(-1)];
-  const buckets: MonthFacet["buckets"] = [];
-  for (let month = first; month !== "" && month <= last; month = monthAfter(month))
-    buckets.push({ value: month, ...tallyOf(groups.get(month) ?? []) });
-  return { buckets };
-}
-
-function monthAfter(month: string): string {
-  const next = new Date(`${month}-01T00:00:00.000Z`);
-  next.setUTCMonth(next.getUTCMonth() + 1);
-  return next.toISOString().slice(0, 7);
-}
-
-/** The markets in the ranges that a facet has, each of which must be as wide as it says and follow the one before. */
-function scoresOf(markets: readonly Market[], { width, buckets }: ScoreFacet): ScoreFacet {
-  const counted = buckets.map(({ from, to }) => {
-    const those = markets.filter(({ composite }) => from <= composite && composite <= to);
-    return { from, to, ...tallyOf(those) };
-  });
-  return { width, buckets: counted };
 }
