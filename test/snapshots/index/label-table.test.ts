@@ -1,4 +1,3 @@
-import fc from "fast-check";
 import { afterEach, expect, test, vi } from "vitest";
 import { rangeBitmap } from "../../../snapshots/index/bitmap.ts";
 import { buildLabelColumn, inLabels, loadLabels } from "../../../snapshots/index/columns.ts";
@@ -6,24 +5,6 @@ import { LabelTable, retained } from "../../../snapshots/index/label-table.ts";
 import { sliceKernel } from "../../../snapshots/index/slice-kernel.ts";
 
 afterEach(() => vi.restoreAllMocks());
-
-test("a table gives every label one id, and finds only what it was given", () => {
-  fc.assert(
-    fc.property(
-      fc.array(fc.string({ unit: "binary", maxLength: 5 })),
-      fc.string({ maxLength: 5 }),
-      (labels, other) => {
-        const table = new LabelTable();
-        const ids = labels.map((label) => table.intern(label));
-        // Lone surrogates become U+FFFD in UTF-8, in the table as in every response.
-        const known = labels.map((label) => label.toWellFormed());
-        expect(ids.map((id) => table.label(id))).toEqual(known);
-        expect(table.size).toBe(new Set(known).size);
-        expect(table.find(other) !== undefined).toBe(known.includes(other.toWellFormed()));
-      },
-    ),
-  );
-});
 
 test("a table finds labels in any letter case when it is told to, also after it has forgotten some", () => {
   let table = new LabelTable(true);
@@ -109,11 +90,15 @@ test("labels of one hash do not make a table slow", () => {
 });
 
 test("labels of any length and letters come back as they were", () => {
-  const labels = ["", "é".repeat(600), "x".repeat(5_000), "漢".repeat(9_000), "y".repeat(1_000_000), "z"];
+  const long = ["é".repeat(600), "x".repeat(5_000), "漢".repeat(9_000), "y".repeat(1_000_000)];
+  const labels = ["", ...long, "z", "\ud800"];
   const table = new LabelTable();
-  expect(labels.map((label) => table.intern(label))).toEqual([0, 1, 2, 3, 4, 5]);
-  expect(labels.map((_, id) => table.label(id))).toEqual(labels);
-  expect(labels.map((label) => table.find(label))).toEqual([0, 1, 2, 3, 4, 5]);
+  const ids = [...labels.keys()];
+  for (let time = 0; time < 2; time += 1) expect(labels.map((label) => table.intern(label))).toEqual(ids);
+  // Lone surrogates become U+FFFD in UTF-8, in the table as in every response.
+  expect(ids.map((id) => table.label(id))).toEqual(labels.map((label) => label.toWellFormed()));
+  expect(labels.map((label) => table.find(label))).toEqual(ids);
+  expect(table.size).toBe(labels.length);
   expect(table.find("漢".repeat(9_001))).toBeUndefined();
 });
 

@@ -41,26 +41,37 @@ const markets = recordsOf(0, 100).map((market, index) =>
   index === 40 ? { ...market, id: segmentEnd! } : market,
 );
 
+type Values = IndexRow["values"];
+
+/** Encodes a segment of the newest snapshot anew, with columns for these fields. Returns its key. */
+function encodeAnew(
+  objects: Objects,
+  index: number,
+  fields: readonly FilterField[],
+  more: object = {},
+): string {
+  const ref = newestManifest(objects).segments[index]!;
+  const stored = objects.get(layout.segment(ref.hash))!;
+  const rows = decodeRows("segment", stored).map(({ resolvedAt, values }): IndexRow => {
+    const colour = values.composite % 2 ? "red" : "blue";
+    return { resolvedAt, values: { ...values, colour, ...more } as Values };
+  });
+  const words = wordsRefOf(objects, ref);
+  return replaceSegment(
+    objects,
+    index,
+    encodeSegment(readPages("segment", stored), columnsOf(rows), words, fields),
+  );
+}
+
 /** A store whose segments another version made: with columns for other fields. */
 async function storeWith(fields: readonly FilterField[], records = markets) {
   const objects: Objects = new Map();
   const storage = memoryStorage(objects);
   await publishRecords(storage, records);
-  for (const [index, ref] of newestManifest(objects).segments.entries()) {
-    const stored = objects.get(layout.segment(ref.hash))!;
-    const rows = decodeRows("segment", stored).map(({ resolvedAt, values }): IndexRow => {
-      return {
-        resolvedAt,
-        values: { ...values, colour: values.composite % 2 ? "red" : "blue" } as typeof values,
-      };
-    });
-    replaceSegment(
-      objects,
-      index,
-      encodeSegment(readPages("segment", stored), columnsOf(rows), wordsRefOf(objects, ref), fields),
-    );
-  }
-  expect(newestManifest(objects).segments).toHaveLength(2);
+  const { segments } = newestManifest(objects);
+  expect(segments).toHaveLength(2);
+  for (const index of segments.keys()) encodeAnew(objects, index, fields);
   return { objects, storage };
 }
 
@@ -226,20 +237,7 @@ test("columns that this version does not know are passed over, and verify says s
   const keys = newestManifest(objects).segments.map(({ hash }) => layout.segment(hash));
   expect(unchecked.filter(({ key }) => keys.includes(key))).toEqual(keys.map((key) => ({ key, reason })));
 
-  const stored = objects.get(keys[0]!)!;
-  const rows = decodeRows("segment", stored).map(({ resolvedAt, values }) => {
-    return { resolvedAt, values: { ...values, colour: "red", composite: 999 } as typeof values };
-  });
-  const wrong = replaceSegment(
-    objects,
-    0,
-    encodeSegment(
-      readPages("segment", stored),
-      columnsOf(rows),
-      wordsRefOf(objects, newestManifest(objects).segments[0]!),
-      [colour, ...filterFields],
-    ),
-  );
+  const wrong = encodeAnew(objects, 0, [colour, ...filterFields], { colour: "red", composite: 999 });
   expect((await verify(storage, () => {})).faults).toMatchObject([{ key: wrong }]);
 });
 

@@ -3,7 +3,6 @@ import { describe, expect, onTestFinished, test, vi } from "vitest";
 import { hasBit, rangeBitmap } from "../../../snapshots/index/bitmap.ts";
 import { checkWords, encodeWords } from "../../../snapshots/index/encode-words.ts";
 import { WordTable, wordsOf } from "../../../snapshots/index/word-table.ts";
-import { CorruptObjectError } from "../../../snapshots/store/errors.ts";
 import { decodeWords } from "../../helpers/archive/index-rows.ts";
 
 /** Texts of few words, some of which nearly all have, and of one that nobody else has. */
@@ -17,20 +16,6 @@ const text = fc
     { maxLength: 8 },
   )
   .map((parts) => parts.join(" "));
-
-describe("wordsOf(text)", () => {
-  test.each([
-    ["Will the Fed cut in Q3? (50bps)", ["will", "the", "fed", "cut", "in", "q3", "50bps"]],
-    ["don’t, DON'T — x_y", ["don", "t", "x", "y"]],
-    ["ＦＵＬＬ①½ ﬁat", ["full11", "2", "fiat"]],
-    ["e\u0301té ÉTÉ", ["été"]],
-    ["ΟΔΟΣ, ΟΔΟΣΗΜΑΝΣΗ, οδός", ["οδοσ", "οδοσημανση", "οδόσ"]],
-    ["हिन्दी עִברִית 日本語テキスト", ["हिन्दी", "עִברִית", "日本語テキスト"]],
-    ["👩‍👩‍👧 🪶 ¿?", []],
-    ["a\u200bb", ["a", "b"]],
-    ["", []],
-  ])("%s", (text, words) => expect(wordsOf(text)).toEqual(words));
-});
 
 describe("a table of words", () => {
   const tableOf = (texts: readonly string[]) => {
@@ -130,18 +115,6 @@ describe("a table of words", () => {
     expect(read).toBe(1);
   });
 
-  test("gives back the words of every market, and is the same whatever their order", () => {
-    fc.assert(
-      fc.property(fc.array(text, { minLength: 1, maxLength: 100, size: "max" }), (texts) => {
-        const { words, table } = tableOf(texts);
-        const decoded = decodeWords(table);
-        expect(decoded.map((all) => all.toSorted())).toEqual(words.map((all) => all.toSorted()));
-        expect(encodeWords(decoded).equals(encodeWords(words))).toBe(true);
-      }),
-      { numRuns: 100 },
-    );
-  });
-
   test("has a word in markets at any distance, around those that take another byte", async () => {
     const gaps = [0, 126, 127, 128, 129, 16_383, 16_384, 16_385];
     const ordinals = gaps.map((gap, n) => gaps.slice(0, n).reduce((sum, other) => sum + other + 1, gap));
@@ -152,19 +125,6 @@ describe("a table of words", () => {
     const result = rangeBitmap(words.length, 0, words.length);
     await table.keepWords([{ text: "far", prefix: false }], result, async () => {});
     expect([...words.keys()].filter((n) => hasBit(result, n))).toEqual(ordinals);
-  });
-
-  test("is refused, or read otherwise, when any byte of it is another", () => {
-    const stored = encodeWords(["will the fed cut", "the fed", "no"].map(wordsOf));
-    for (let place = 0; place < stored.length; place += 1) {
-      const changed = Buffer.from(stored);
-      changed[place]! ^= 0xff;
-      try {
-        decodeWords(new WordTable("words", changed));
-      } catch (error) {
-        expect(error).toBeInstanceOf(CorruptObjectError);
-      }
-    }
   });
 
   test.each([
