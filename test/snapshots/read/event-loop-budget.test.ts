@@ -1,9 +1,6 @@
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { Readable } from "node:stream";
 import { setImmediate as nextRound } from "node:timers/promises";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { beforeAll, describe, expect, test } from "vitest";
 import { listEntryOf } from "../../../schemas/records.ts";
 import { feedVersion } from "../../../schemas/versions.ts";
 import { idColumn } from "../../../snapshots/changes/difference.ts";
@@ -22,16 +19,16 @@ import { archiveQuery, rowsQuery } from "../../helpers/archive/query.ts";
 import { startArchiveProxy } from "../../helpers/http/archive-proxy.ts";
 import { bearer, call, until } from "../../helpers/http/proxy-client.ts";
 import { market, publishRecords, score } from "../../helpers/publish/records.ts";
+import { testFolder } from "../../helpers/store/test-folder.ts";
 
 const scattered = 200;
 /** The runs of which lines may be taken in one round of the event loop at most. */
 const runsPerRound = 160;
 
-let folder = "";
+const folder = testFolder();
 let catalog: Catalog;
 
 beforeAll(async () => {
-  folder = await mkdtemp(join(tmpdir(), "prs-pace-"));
   const storage = directoryStorage(folder);
   const records = Array.from({ length: scattered * runMarkets }, (_, index) => ({
     ...market(index),
@@ -44,16 +41,10 @@ beforeAll(async () => {
   await body(`pageSize=${scattered}`, false);
 });
 
-afterAll(() => rm(folder, { recursive: true }));
-
 describe("the bulkhead of heavy requests", () => {
   test("is open to others while one owner's requests wait for the store", async () => {
     const storage = directoryStorage(folder);
-    const { key } = await issueKey(
-      storage,
-      { plan: "aegis", owner: "other" },
-      new Date("2030-01-01T00:00:00.000Z"),
-    );
+    const { key } = await issueKey(storage, { plan: "aegis", owner: "other" }, new Date(Date.UTC(2030, 0)));
     const held = Promise.withResolvers<void>();
     let holding = false;
     const slow: Storage = {

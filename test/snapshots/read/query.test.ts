@@ -2,7 +2,6 @@ import { expect, test } from "vitest";
 import { type FacetQuery, parseFacetQuery } from "../../../snapshots/read/archive/counts.ts";
 import { decodeCursor, encodeCursor } from "../../../snapshots/read/archive/paging.ts";
 import { parseChangesQuery } from "../../../snapshots/read/changes/changes.ts";
-import { parsePartsQuery } from "../../../snapshots/read/index/index-parts.ts";
 import { isoOf } from "../../../snapshots/read/sharing/sharing.ts";
 import { archiveQuery, rowsQuery } from "../../helpers/archive/query.ts";
 
@@ -36,14 +35,6 @@ test.each<[string, number, (text: string) => number | undefined, number]>([
 ])("the least %s is %i", (_, least, read, most) => {
   expect(read(String(least))).toBe(least);
   expect(() => read(String(least - 1))).toThrow(`must be an integer from ${least} to ${most}.`);
-});
-
-test.each([
-  ["2026-02-01", { time: Date.parse("2026-02-01T23:59:59.999Z") }],
-  ["2026-02-01T12:00:00.5Z", { time: Date.parse("2026-02-01T12:00:00.500Z") }],
-  [id, { snapshotId: id }],
-])("asOf=%s is a snapshot, or a time: the end of a day", (text, asOf) => {
-  expect(archiveQuery(`asOf=${text}`).asOf).toEqual(asOf);
 });
 
 test("a day in Delta Sharing is its beginning", () => {
@@ -101,16 +92,4 @@ test("a cursor may lead to the oldest market", () => {
   const after = { resolvedAt: 0, id: "00000000-0000-4000-8000-000000000000" };
   const cursor = { commit: 1, snapshotId: id, ordinal: 0, after, pageSize: 1, filter };
   expect(decodeCursor(encodeCursor(cursor))).toEqual(cursor);
-});
-
-test.each([
-  [`${"x".repeat(61)}=1`, `"${"x".repeat(60)}" is not a parameter here`],
-  ["=%zz", "not valid percent-encoded"],
-  ["from=2026-13-01", "real day"],
-])("a query is refused for the first thing that is wrong: %s", (given, detail) => {
-  expect(() => archiveQuery(given)).toThrow(detail);
-});
-
-test("one hash names a part", () => {
-  expect(parsePartsQuery(new Map([["of", id]]))).toEqual([id]);
 });

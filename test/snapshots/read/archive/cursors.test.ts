@@ -56,10 +56,7 @@ describe("a cursor", () => {
   const other = recordsOf(1_000, 1_001)[0]!.id;
   test.for<[what: string, change: Changes | ((cursor: string, fields: Fields) => string | Changes)]>([
     ["padding", (cursor) => `${cursor}=`],
-    ["a line break", (cursor) => `${cursor}\n`],
-    ["a character that base64url does not have", (cursor) => `${cursor.slice(0, 8)}.${cursor.slice(8)}`],
     ["a cut end", (cursor) => cursor.slice(0, -1)],
-    ["twice the same", (cursor) => cursor + cursor],
     ["JSON with white space", (_, fields) => base64url(JSON.stringify(fields, null, 1))],
     ["numbers spelled otherwise", (_, fields) => base64url(JSON.stringify(fields).replace("[3,", "[3.0,"))],
     ["an object in place of the list", (_, fields) => spell({ ...fields })],
@@ -68,27 +65,19 @@ describe("a cursor", () => {
     ["no JSON", () => base64url("cursor")],
     ["no text", () => Buffer.from([0xff, 0xfe, 0x00]).toString("base64url")],
     ["null", () => base64url("null")],
-    ["words", () => "first"],
     ["10 kB", () => "A".repeat(10_000)],
-    ["standard base64", (_, fields) => Buffer.from(`${JSON.stringify(fields)}??>>`).toString("base64")],
-    ["the next commit", { 0: 4 }],
     ["a commit that holds another snapshot", { 0: 2 }],
     ["commit 2^53 - 1", { 0: Number.MAX_SAFE_INTEGER }],
-    ["commit 10^21", { 0: 1e21 }],
     ["commit 0", { 0: 0 }],
     ["a fraction of a commit", { 0: 1.5 }],
     ["a commit in words", { 0: "1" }],
     ["another snapshot", (_, [, id]) => ({ 1: String(id).replace(/^./, (c) => (c === "a" ? "b" : "a")) })],
     ["a snapshot that is a path", { 1: "../../../checked.json" }],
     ["the ordinal above", (_, [, , ordinal]) => ({ 2: Number(ordinal) + 1 })],
-    ["the ordinal below", (_, [, , ordinal]) => ({ 2: Number(ordinal) - 1 })],
     ["the number of markets as ordinal", { 2: 300 }],
-    ["an ordinal far beyond", { 2: Number.MAX_SAFE_INTEGER }],
     ["a negative ordinal", { 2: -1 }],
     ["a millisecond more", (_, [, , , time]) => ({ 3: Number(time) + 1 })],
-    ["a millisecond less", (_, [, , , time]) => ({ 3: Number(time) - 1 })],
     ["another id", { 4: other }],
-    ["no id", { 4: "" }],
     ["neither id nor time, at a market", { 3: 0, 4: "" }],
     ["an id and no time, at the beginning", { 2: 300, 3: 0 }],
     ["a time and no id, at the beginning", { 2: 300, 4: "" }],
@@ -227,58 +216,16 @@ describe("a cursor", () => {
   });
 });
 
-describe("a walk keeps to the snapshot it began in", () => {
-  /** Other content: markets gone, changed and added, at both ends and in between. */
-  function otherContent(markets: readonly HistoricalMarket[], round: number): HistoricalMarket[] {
-    const kept = markets.filter((_, place) => place % 7 !== round % 7 && place > round % 3);
-    const changed = kept.map((market, place) =>
-      place % 5 === round % 5
-        ? { ...market, composite: 300 + ((place + round) % 701), category: "Moved" }
-        : market,
-    );
-    return [...changed, ...recordsOf(10_000 + round * 10, 10_010 + round * 10)];
-  }
-
-  test("while its pages alternate between proxies, one polling late and one restarted", async () => {
-    const storage = memoryStorage(new Map());
-    const markets = recordsOf(0, 240);
-    await publishRecords(storage, markets);
-    const late = await start(storage);
-    let prompt = await start(storage);
-    const content = otherContent(markets, 1);
-    const { snapshotId } = await publishRecords(storage, content);
-    await prompt.refresh();
-    // The walk begins in a snapshot that the late proxy has not taken up.
-    let page = await prompt.page({ pageSize: 22, max_design: 80 });
-    const expected = plainFilter(inArchiveOrder(content), { max_design: 80 }).map(({ id }) => id);
-    const seen = idsOf(page);
-    for (let round = 2; page.nextCursor !== null; round += 1) {
-      await publishRecords(storage, otherContent(markets, round));
-      if (round % 4 === 0) {
-        await stop(prompt);
-        prompt = await start(storage);
-      } else await prompt.refresh();
-      if (round === 7) await late.refresh();
-      const answer = await (round % 2 ? prompt : late).get({ cursor: page.nextCursor });
-      expect(answer.headers["x-snapshot-id"]).toBe(snapshotId);
-      page = answer.json();
-      expect(page.total).toBe(expected.length);
-      seen.push(...idsOf(page));
-    }
-    expect(seen).toEqual(expected);
-    expect(late.catalog.current()?.commit.commit).toBe(8);
-  });
-
-  test("which a page number does not", async () => {
-    const storage = memoryStorage(new Map());
-    await publishRecords(storage, recordsOf(0, 50));
-    const proxy = await start(storage);
-    const total = async () => (await proxy.page({ page: 2, pageSize: 20 })).total;
-    await publishRecords(storage, recordsOf(0, 60));
-    expect(await total()).toBe(50);
-    await proxy.refresh();
-    expect(await total()).toBe(60);
-  });
+// That a walk keeps to the snapshot it began in, over whichever proxies, clients of test/world see.
+test("a page number is one of the current snapshot", async () => {
+  const storage = memoryStorage(new Map());
+  await publishRecords(storage, recordsOf(0, 50));
+  const proxy = await start(storage);
+  const total = async () => (await proxy.page({ page: 2, pageSize: 20 })).total;
+  await publishRecords(storage, recordsOf(0, 60));
+  expect(await total()).toBe(50);
+  await proxy.refresh();
+  expect(await total()).toBe(60);
 });
 
 describe("a cursor whose snapshot is not kept", () => {
@@ -372,13 +319,6 @@ describe("a cursor whose snapshot is not kept", () => {
     const { cursor } = held[0]!;
     expect(await proxy.problem({ cursor: `${cursor}=` })).toMatchObject({ code: "INVALID_CURSOR" });
     expect(await proxy.problem({ cursor, tier: "RAW" })).toMatchObject({ code: "CURSOR_MISMATCH" });
-  });
-
-  test("begins at the newest market when the place it names lies above all", async () => {
-    const above = held.find(({ last }) => last.resolvedAt > after[0]!.resolvedAt)!;
-    const proxy = await proxyWithout(layout.commit(1));
-    const { resumeCursor } = await proxy.problem({ cursor: above.cursor, pageSize: 50 });
-    expect(await proxy.page({ cursor: resumeCursor! })).toEqual(await proxy.page({ pageSize: 50 }));
   });
 
   /** Keys of the objects that the archive of a commit consists of. */

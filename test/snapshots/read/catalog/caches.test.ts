@@ -1,6 +1,5 @@
 import { describe, expect, test } from "vitest";
 import { publicObjects } from "../../../../proxy/origin/origin.ts";
-import { SingleFlight } from "../../../../snapshots/read/budgets.ts";
 import { AnswerCache, ObjectCache } from "../../../../snapshots/read/catalog/caches.ts";
 import { Catalog } from "../../../../snapshots/read/catalog/catalog.ts";
 import { CommitLog } from "../../../../snapshots/read/catalog/commit-log.ts";
@@ -46,27 +45,6 @@ test("the caches of a catalog share its bytes: half for objects, an eighth for w
   expect(await kept((name, make) => derived.hashes.get(name, make), Buffer.alloc(300))).toBe(40);
 });
 
-const pageOf = (snapshot: Snapshot, { cursor = "", ordinals = 0, parts = [] as Buffer[] } = {}) => ({
-  ...{ snapshot, etag: "W/x", ordinals: Array<number>(ordinals).fill(0) },
-  numbers: { count: 0, total: 0, page: 1, pageSize: 1, nextCursor: cursor },
-  spliced: { parts, rawBytes: 0, crc: 0 },
-});
-
-test.each<[string, entries: number, Parameters<typeof pageOf>[1]]>([
-  ["nothing", 480, {}],
-  ["ordinals and a cursor", 299, { cursor: "x", ordinals: 75 }],
-  ["ordinals and a part", 299, { ordinals: 50, parts: [Buffer.allocUnsafeSlow(1)] }],
-  ["parts of one buffer", 300, { parts: Array(2).fill(Buffer.allocUnsafeSlow(200)) }],
-])("three eighths are for pages; of those with %s there are %i", (_, entries, page) => {
-  const { answers } = catalogOf(1_280_000);
-  const snapshot = {} as Snapshot;
-  for (const name of names) answers.set(name, { ...pageOf(snapshot, page), etag: name });
-  const found = names.flatMap((name) => answers.get(name) ?? []);
-  expect(found.map(({ etag }) => etag)).toEqual(names.slice(-entries));
-  answers.clear();
-  expect(answers.get(names.at(-1)!)).toBeUndefined();
-});
-
 test("an entry that is being made reaches those who wait for it, though others took its place", async () => {
   const { objects } = catalogOf(2000);
   const made = Promise.withResolvers<Buffer>();
@@ -104,14 +82,6 @@ test("a look into the store serves for its time or until there is another commit
   await expect(after(5000)).rejects.toThrow(StorageError);
   failing = false;
   expect([await after(0), await after(0)]).toEqual([6, 6]);
-});
-
-test("work under way is shared by name, and done again once it ended", async () => {
-  const flight = new SingleFlight<number>();
-  let works = 0;
-  const run = (name: string) => flight.run(name, async () => (works += 1));
-  expect(await Promise.all([run("a"), run("a"), run("b")])).toEqual([1, 1, 2]);
-  expect(await run("a")).toBe(3);
 });
 
 /** A cache over a store with three objects of 100 bytes; `read` gets one, and says whether it was fetched for that. */
@@ -214,13 +184,20 @@ async function used(): Promise<number> {
   return heapUsed + external;
 }
 
-test.each([
+const pageOf = (snapshot: Snapshot, { cursor = "", ordinals = 0, parts = [] as Buffer[] } = {}) => ({
+  ...{ snapshot, etag: "W/x", ordinals: Array<number>(ordinals).fill(0) },
+  numbers: { count: 0, total: 0, page: 1, pageSize: 1, nextCursor: cursor },
+  spliced: { parts, rawBytes: 0, crc: 0 },
+});
+
+test.each<[string, length: number, sizes: { cursor?: number; ordinals?: number; parts?: number }]>([
   ["long queries", 15_000, {}],
   ["long cursors", 100, { cursor: 6000 }],
+  ["many ordinals", 100, { ordinals: 2000 }],
   ["many parts", 100, { parts: 500 }],
 ])(
   "pages of %s take no more memory than they may",
-  async (_what, length, { cursor = 0, parts = 0 }: { cursor?: number; parts?: number }) => {
+  async (_, length, { cursor = 0, ordinals, parts = 0 }) => {
     const snapshot = await loaded();
     const before = await used();
     const cache = new AnswerCache(4 * mebibyte);
@@ -228,7 +205,7 @@ test.each([
     for (let n = 0; n < 5000; n += 1) {
       // Of one stored page, which is counted once.
       const views = Array.from({ length: parts }, () => stored.subarray(1, 9));
-      cache.set(text(length, n), pageOf(snapshot, { cursor: text(cursor, n), parts: views }));
+      cache.set(text(length, n), pageOf(snapshot, { cursor: text(cursor, n), ordinals, parts: views }));
     }
     expect((await used()) - before).toBeLessThan(8 * mebibyte);
     expect(cache.get(text(length, 4999))).toMatchObject({
@@ -236,6 +213,8 @@ test.each([
       numbers: { nextCursor: text(cursor, 4999) },
     });
     expect(cache.get(text(length, 0))).toBeUndefined();
+    cache.clear();
+    expect(cache.get(text(length, 4999))).toBeUndefined();
   },
 );
 

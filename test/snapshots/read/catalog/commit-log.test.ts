@@ -6,7 +6,12 @@ import { newestCommit, publicationTime } from "../../../../snapshots/store/log/c
 import { seal } from "../../../../snapshots/store/objects.ts";
 import { type Storage, StorageError } from "../../../../snapshots/store/storage.ts";
 import { append, timeOf } from "../../../helpers/store/appended-commits.ts";
-import { changedStorage, countingStorage, memoryStorage } from "../../../helpers/store/storages.ts";
+import {
+  changedStorage,
+  countingStorage,
+  memoryStorage,
+  type StorageCall,
+} from "../../../helpers/store/storages.ts";
 
 async function storeOf(count: number, objects = new Map<string, Buffer>()) {
   const storage = memoryStorage(objects);
@@ -20,38 +25,42 @@ async function logOver(storage: Storage): Promise<CommitLog> {
   return log;
 }
 
-const commits = (storage: ReturnType<typeof countingStorage>) =>
-  storage.calls.filter(({ key }) => key.startsWith(layout.commit.prefix)).length;
+/** A log of so many commits, and how many it has asked for since this was called last. */
+async function countedLog(count: number) {
+  const { storage, objects } = await storeOf(count);
+  const counted = countingStorage(storage);
+  const log = await logOver(counted);
+  counted.calls.length = 0;
+  const asked = () => commitsAsked(counted.calls.splice(0));
+  return { storage, objects, log, asked };
+}
+
+const commitsAsked = (calls: readonly StorageCall[]) =>
+  calls.filter(({ key }) => key.startsWith(layout.commit.prefix)).length;
 
 describe("the log of commits", () => {
   test("tells every commit by number, time and snapshot; fetches each once, only as far back as asked", async () => {
-    const { storage } = await storeOf(100);
-    const counted = countingStorage(storage);
-    const log = await logOver(counted);
-    counted.calls.length = 0;
+    const { log, asked } = await countedLog(100);
     expect((await log.at(timeOf(100)))?.commit).toBe(100);
-    expect(commits(counted)).toBe(0);
+    expect(asked()).toBe(0);
     expect((await log.entry(90))?.publishedAt).toBe(timeOf(90));
-    const near = commits(counted);
+    const near = asked();
     expect(near).toBeLessThan(40);
-    const asked = [1, 2, 50, 99, 100].map(async (number) => {
-      expect(await log.entry(number)).toMatchObject({
-        commit: number,
-        counts: { markets: number, protocols: 1 },
-      });
+    const all = [1, 2, 50, 99, 100].map(async (number) => {
+      const counts = { markets: number, protocols: 1 };
+      expect(await log.entry(number)).toMatchObject({ commit: number, counts });
       expect((await log.at(timeOf(number)))?.commit).toBe(number);
       expect((await log.at(timeOf(number + 0.5)))?.commit).toBe(number);
       const found = await log.find(({ snapshotId }) => snapshotId === sha256(String(number)));
       expect(found?.commit).toBe(number);
     });
-    await Promise.all(asked);
-    expect(commits(counted)).toBe(99);
+    await Promise.all(all);
+    expect(near + asked()).toBe(99);
     expect(await log.at(timeOf(0))).toBeUndefined();
     for (const number of [0, -1, 101]) expect(await log.entry(number)).toBeUndefined();
-    expect((await log.believed()).map(({ commit }) => commit)).toEqual(
-      Array.from({ length: 100 }, (_, n) => 100 - n),
-    );
-    expect(commits(counted)).toBe(99);
+    const numbers = (await log.believed()).map(({ commit }) => commit);
+    expect(numbers).toEqual(Array.from({ length: 100 }, (_, n) => 100 - n));
+    expect(asked()).toBe(0);
   });
 
   test("has nothing before it takes up a commit", async () => {
@@ -64,24 +73,17 @@ describe("the log of commits", () => {
   });
 
   test("goes on from what it knows when newer commits come, and holds one entry for each", async () => {
-    const { storage } = await storeOf(3);
-    const counted = countingStorage(storage);
-    const log = await logOver(counted);
+    const { storage, log, asked } = await countedLog(3);
     await log.believed();
-    for (let n = 0; n < 70; n += 1) await append(storage);
-    const newest = (await newestCommit(storage))!;
-    counted.calls.length = 0;
-    await log.takeUp(newest);
-    expect((await log.believed()).length).toBe(73);
     // Those between the two newest ones, and none below.
-    expect(commits(counted)).toBe(69);
-    expect(log.residentBytes).toBe(73 * 1000);
-    for (let n = 0; n < 2; n += 1) await append(storage);
-    const last = (await newestCommit(storage))!;
-    counted.calls.length = 0;
-    await log.takeUp(last);
-    expect((await log.believed()).length).toBe(75);
-    expect(commits(counted)).toBe(1);
+    for (const more of [70, 2]) {
+      for (let n = 0; n < more; n += 1) await append(storage);
+      asked();
+      await log.takeUp((await newestCommit(storage))!);
+      const { length } = await log.believed();
+      expect([length, asked()]).toEqual([more === 70 ? 73 : 75, more - 1]);
+      expect(log.residentBytes).toBe(length * 1000);
+    }
   });
 
   test("believes neither a commit that its successor does not name nor any behind it", async () => {
@@ -103,15 +105,13 @@ describe("the log of commits", () => {
   });
 
   test("does not ask again for what is missing or broken until it takes up the newest commit again", async () => {
-    const { storage, objects } = await storeOf(10);
+    const { objects, log, asked } = await countedLog(10);
     const bytes = objects.get(layout.commit(4))!;
     objects.delete(layout.commit(4));
-    const counted = countingStorage(storage);
-    const log = await logOver(counted);
-    await expect(log.entry(4)).rejects.toMatchObject({ cause: expect.any(MissingObjectError) });
-    const asked = commits(counted);
-    await expect(log.entry(2)).rejects.toMatchObject({ cause: expect.any(MissingObjectError) });
-    expect(commits(counted)).toBe(asked);
+    for (const number of [4, 2]) {
+      await expect(log.entry(number)).rejects.toMatchObject({ cause: expect.any(MissingObjectError) });
+      expect(asked() > 0).toBe(number === 4);
+    }
     objects.set(layout.commit(4), bytes);
     await log.takeUp(log.newest!);
     expect((await log.entry(1))?.commit).toBe(1);
@@ -179,7 +179,7 @@ describe("the log of commits", () => {
     await log.takeUp(last);
     const all = await Promise.all(Array.from({ length: 50 }, () => log.entry(1)));
     expect(new Set(all).size).toBe(1);
-    expect(commits(counted)).toBe(9_999);
+    expect(commitsAsked(counted.calls)).toBe(9_999);
     expect(most).toBeLessThanOrEqual(32);
     expect(log.residentBytes).toBe(10_000_000);
   });

@@ -1,6 +1,6 @@
 import { beforeAll, describe, expect, test } from "vitest";
 import { Catalog } from "../../../../snapshots/read/catalog/catalog.ts";
-import { PublicLog, proofText, proveCommit } from "../../../../snapshots/read/catalog/public-log.ts";
+import { PublicLog, proveCommit } from "../../../../snapshots/read/catalog/public-log.ts";
 import { CorruptObjectError } from "../../../../snapshots/store/errors.ts";
 import { layout } from "../../../../snapshots/store/layout.ts";
 import { StorageError } from "../../../../snapshots/store/storage.ts";
@@ -80,21 +80,5 @@ describe("that a log has a commit", () => {
     const away = await robbed();
     away.fail();
     await expect(away.prove(2)).rejects.toBeInstanceOf(StorageError);
-  });
-
-  test("is told as text where there is a checkpoint", () => {
-    const hash = Buffer.alloc(32, 5);
-    const level = { index: 0, size: 1, path: [] };
-    const proof = {
-      ...{ score: "{}", snapshotId: "s", commit: 3, entry: "e", checkpoint: "signed\n" },
-      proof: { score: level, inclusion: [hash.toString("hex")] },
-    };
-    const extra = { score: "{}", snapshotId: "s", entry: "e", commit: 3, proof: { score: level } };
-    expect(proofText(proof)).toBe(
-      `c2sp.org/tlog-proof@v1\nextra ${Buffer.from(JSON.stringify(extra)).toString("base64")}\nindex 2\n` +
-        `${hash.toString("base64")}\n\nsigned\n`,
-    );
-    expect(proofText({ ...proof, checkpoint: null })).toBeUndefined();
-    expect(proofText({ ...proof, proof: { ...proof.proof, inclusion: null } })).toBeUndefined();
   });
 });

@@ -119,37 +119,31 @@ function expectPruned(all: readonly Row[][], kept: readonly ExportFile[], condit
   }
 }
 
+/** The condition of a hint in SQL. */
+function sqlOf({ op, children = [] }: Json): string {
+  const side = ({ op: kind, name, value = "", valueType }: Json) =>
+    kind === "column" ? `\`${name}\`` : valueType === "int" ? value : `'${value}'`;
+  return `${side(children[0]!)} ${signs[op as keyof typeof signs]} ${side(children[1]!)}`;
+}
+
 describe("hints", () => {
-  test("in JSON spare files that hold no row which is wanted, and no other", () => {
+  type Hints = Parameters<typeof prunedFiles>[1];
+  test.for<[string, fc.Arbitrary<Json[]>, (conditions: Json[]) => Hints]>([
+    ["JSON", tree.map((one) => [one]), ([one]) => ({ jsonPredicateHints: JSON.stringify(one) })],
+    [
+      "SQL, all of which count,",
+      fc.array(comparison, { minLength: 1, maxLength: 3 }),
+      (all) => ({ predicateHints: all.map(sqlOf) }),
+    ],
+  ])("in %s spare files that hold no row which is wanted, and no other", ([_, conditions, hintsOf]) => {
     let spared = 0;
-    const property = fc.property(files, tree, (all, condition) => {
+    const property = fc.property(files, conditions, (all, children) => {
       const listed = all.map(fileOf);
-      const kept = prunedFiles(listed, { jsonPredicateHints: JSON.stringify(condition) });
+      const kept = prunedFiles(listed, hintsOf(children));
       spared += listed.length - kept.length;
-      expectPruned(all, kept, condition);
+      expectPruned(all, kept, { op: "and", children });
     });
     fc.assert(property, { numRuns: 500 });
-    expect(spared).toBeGreaterThan(100);
-  });
-
-  test("in SQL do the same, and all of them count", () => {
-    const sqlOf = ({ op, children = [] }: Json) => {
-      const side = ({ op: kind, name, value = "", valueType }: Json) =>
-        kind === "column" ? `\`${name}\`` : valueType === "int" ? value : `'${value}'`;
-      return `${side(children[0]!)} ${signs[op as keyof typeof signs]} ${side(children[1]!)}`;
-    };
-    let spared = 0;
-    const property = fc.property(
-      files,
-      fc.array(comparison, { minLength: 1, maxLength: 3 }),
-      (all, conditions) => {
-        const listed = all.map(fileOf);
-        const kept = prunedFiles(listed, { predicateHints: conditions.map(sqlOf) });
-        spared += listed.length - kept.length;
-        expectPruned(all, kept, { op: "and", children: conditions });
-      },
-    );
-    fc.assert(property, { numRuns: 300 });
     expect(spared).toBeGreaterThan(100);
   });
 
@@ -197,27 +191,21 @@ describe("hints", () => {
     ["two of which one has another type", both("and", compare("lessThan", "1", "long"), larger), 1],
     ["a literal of another type", compare("greaterThan", "305", "long"), 2],
     ["a literal that is no text", compare("greaterThan", 305), 2],
+    ["no object", null, 2],
+    ["an unknown operation", { op: "like", children: [] }, 2],
+    ["an unknown comparison", compare("like", "305"), 2],
+    ["a comparison of nothing", both("equal"), 2],
+    ["a comparison with nothing", both("equal", literal), 2],
+    ["not all of nothing", both("not", both("and")), 2],
+    ["no children", { op: "and" }, 2],
+    ["children that are no list", { op: "or", children: 5 }, 2],
+    ["two literals", both("equal", literal, literal), 2],
+    ["a column and no literal", both("equal", composite(), { ...literal, op: "like" }), 2],
+    ["another type", both("equal", composite("string"), literal), 2],
+    ["a type of another order", both("equal", composite("string"), { ...literal, valueType: "string" }), 2],
+    ["an unknown column", both("equal", { op: "column", name: "toString", valueType: "int" }, literal), 2],
   ])("in JSON: %s", (_, condition, count) => {
     expect(prunedFiles(two, { jsonPredicateHints: JSON.stringify(condition) })).toHaveLength(count);
-  });
-
-  test.each<[string, unknown]>([
-    ["no object", null],
-    ["an unknown operation", { op: "like", children: [] }],
-    ["an unknown comparison", compare("like", "305")],
-    ["a comparison of nothing", both("equal")],
-    ["a comparison with nothing", both("equal", literal)],
-    ["not all of nothing", both("not", both("and"))],
-    ["no children", { op: "and" }],
-    ["children that are no list", { op: "or", children: 5 }],
-    ["two literals", both("equal", literal, literal)],
-    ["a column and no literal", both("equal", composite(), { ...literal, op: "like" })],
-    ["another type", both("equal", composite("string"), literal)],
-    ["a type of another order", both("equal", composite("string"), { ...literal, valueType: "string" })],
-    ["an unknown column", both("equal", { op: "column", name: "toString", valueType: "int" }, literal)],
-  ])("spare nothing where they cannot be read: %s", (_, condition) => {
-    for (const text of [JSON.stringify(condition), "{"])
-      expect(prunedFiles(two, { jsonPredicateHints: text, limitHint: 1 })).toEqual(two);
   });
 
   test.each(["and", "or", "not"])("spare nothing where %s is nested as deeply as a body allows", (op) => {
@@ -237,7 +225,8 @@ describe("hints", () => {
     expect(prunedFiles(two, { limitHint: 0 })).toEqual([]);
     expect(prunedFiles(two, { limitHint: 1 })).toEqual(two.slice(0, 1));
     expect(prunedFiles(two, { limitHint: 2 })).toEqual(two);
-    expect(prunedFiles(two, { limitHint: 1, predicateHints: ["composite >= 300"] })).toEqual(two);
+    for (const hints of [{ predicateHints: ["composite >= 300"] }, { jsonPredicateHints: "{" }])
+      expect(prunedFiles(two, { limitHint: 1, ...hints })).toEqual(two);
   });
 
   test("keep files of which nothing is told", () => {

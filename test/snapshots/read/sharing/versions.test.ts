@@ -88,11 +88,6 @@ describe("a version of the table", () => {
   const found = async (wanted: Parameters<typeof findVersion>[1]) =>
     (await findVersion(some, wanted)).version;
 
-  test("is the newest at or before a time, or the first at or after it", async () => {
-    expect(await found({ timestamp: "2026-01-04T23:59:59.999Z" })).toBe(3);
-    expect((await versionSince(some, "2026-01-01T00:00:00.001Z")).version).toBe(3);
-  });
-
   test("has years of four digits, also where an offset leads beyond them", async () => {
     const [beyond, before] = ["9999-12-31T23:59:59-01:00", "0000-01-01T00:00:00+01:00"];
     expect(await found({ timestamp: beyond })).toBe(5);
@@ -172,18 +167,6 @@ describe("changes of the table", () => {
     await expect(versions(query)).rejects.toThrow(message);
   });
 
-  test.each([
-    "startingVersion=0",
-    "startingVersion=2&endingVersion=3",
-    `startingTimestamp=${iso(3)}`,
-    `startingVersion=1&endingTimestamp=${iso(2)}`,
-  ])("are refused, and none is left out, where the log is damaged: %s", async (query) => {
-    const made = { commits: 5, oldest: 3 };
-    await expect(versions(query, made)).rejects.toMatchObject({ code: "DAMAGED_LOG" });
-    expect(await versions("startingVersion=3", made)).toEqual([3, [3, 4, 5], 5]);
-    expect(await versions(`startingTimestamp=${iso(4)}`, made)).toEqual([4, [4, 5], 5]);
-  });
-
   test("are of at most a thousand versions", async () => {
     const [, told] = await versions("startingVersion=2", { commits: 1001 });
     expect(told).toHaveLength(1000);
@@ -216,56 +199,15 @@ describe("changes of the table", () => {
   });
 });
 
-describe("lines", () => {
+test("lines in either form tell the table, its files, and those of changes", async () => {
   const version = { version: 5, publishedAt: iso(5), files: [fileOf("a"), fileOf("b")] };
-  const address = { url: "https://x/y", expirationTimestamp: 9 };
   const [file] = version.files as [ExportFile];
-  const stats = '{"numRecords":3,"minValues":{"id":"a"},"maxValues":{"id":"b"},"nullCount":{"id":0}}';
-  const metadata = {
-    id: "6d61726b-6574-4073-8072-732e61726368",
-    name: "markets",
-    schemaString: deltaSchema,
-    partitionColumns: [],
-  };
-  const about = { size: 14, numFiles: 2 };
-  const common = {
-    id: file.hash,
-    size: 7,
-    version: 5,
-    timestamp: Date.parse(iso(5)),
-    expirationTimestamp: 9,
-  };
-  const plain = { url: address.url, partitionValues: {}, ...common };
-  const action = { path: address.url, partitionValues: {}, size: 7 };
-  const modificationTime = common.timestamp;
-  const delta = (deltaSingleAction: object) => ({ file: { ...common, deltaSingleAction } });
-
-  test("in the form of Parquet tell the table, its files, and those of changes", () => {
-    const table = {
-      ...{ ...metadata, ...about, format: { provider: "parquet" } },
-      configuration: { enableChangeDataFeed: "true" },
-    };
-    const protocol = { protocol: { minReaderVersion: 1 } };
-    expect(tableLines("parquet", version, false)).toEqual([protocol, { metaData: table }]);
-    expect(tableLines("parquet", version, true)).toEqual([protocol, { metaData: { ...table, version: 5 } }]);
-    expect(fileLine("parquet", version, "file", file, address)).toEqual({ file: { ...plain, stats } });
-    for (const kind of ["add", "cdf"] as const)
-      expect(fileLine("parquet", version, kind, file, address)).toEqual({ [kind]: plain });
-  });
-
-  test("in the form of Delta hold actions of its log", () => {
-    const deltaMetadata = {
-      ...{ ...metadata, format: { provider: "parquet", options: {} } },
-      configuration: { "delta.enableChangeDataFeed": "true" },
-    };
-    expect(tableLines("delta", version, true)).toEqual([
-      { protocol: { deltaProtocol: { minReaderVersion: 1, minWriterVersion: 4 } } },
-      { metaData: { version: 5, ...about, deltaMetadata } },
-    ]);
-    const add = { ...action, modificationTime, dataChange: true };
-    expect(fileLine("delta", version, "file", file, address)).toEqual(delta({ add: { ...add, stats } }));
-    expect(fileLine("delta", version, "add", file, address)).toEqual(delta({ add }));
-    const cdc = { ...action, dataChange: false };
-    expect(fileLine("delta", version, "cdf", file, address)).toEqual(delta({ cdc }));
-  });
+  const address = { url: "https://x/y", expirationTimestamp: 9 };
+  const lines = (["parquet", "delta"] as const).flatMap((form) => [
+    ...[false, true].flatMap((isAsked) => tableLines(form, version, isAsked)),
+    ...(["file", "add", "cdf"] as const).map((kind) => fileLine(form, version, kind, file, address)),
+  ]);
+  const shown = (_: string, value: unknown) => (value === deltaSchema ? "the schema" : value);
+  const text = lines.map((line) => `${JSON.stringify(line, shown)}\n`).join("");
+  await expect(text).toMatchFileSnapshot("lines.ndjson");
 });
