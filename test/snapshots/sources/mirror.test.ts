@@ -1,5 +1,4 @@
 import { mkdtemp, readdir, readFile, stat, utimes, writeFile } from "node:fs/promises";
-import { createServer } from "node:net";
 import { join } from "node:path";
 import { afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { mirrorSources } from "../../../snapshots/sources/files/mirror.ts";
@@ -9,7 +8,7 @@ import { createS3Client } from "../../../snapshots/store/backends/s3.ts";
 import { sha256 } from "../../../snapshots/store/layout.ts";
 import { openStorage } from "../../../snapshots/store/open-storage.ts";
 import { parseS3Location, type Storage, StorageError } from "../../../snapshots/store/storage.ts";
-import { type Ended, snapshotCommand } from "../../helpers/publish/commands.ts";
+import { snapshotCommand } from "../../helpers/publish/commands.ts";
 import { writeSources } from "../../helpers/publish/sample-sources.ts";
 import { refusedBy } from "../../helpers/publish/sources.ts";
 import { createBucket, s3Environment } from "../../helpers/servers/ceph.ts";
@@ -71,34 +70,26 @@ describe.skipIf(!environment)("sources on S3", () => {
   const isObject = (url = "", name = "") => url.split("?")[0]!.endsWith(`/${round}/${name}`);
 
   describe("mirrorSources(location, client, options)", () => {
-    test("brings the sources under their names, and nothing else", async () => {
-      const { path: directory, downloaded, close } = await mirror();
-      expect(await contentIn(directory)).toEqual(await contentIn(sources));
-      expect(downloaded.objects).toBe(3);
-      expect(proxy.fetched().reduce((sum, { bytes }) => sum + bytes, 0)).toBe(downloaded.bytes);
-      await close();
-      expect(await filesIn(cache)).toHaveLength(3);
-      expect((await stat(cache)).mode & 0o077).toBe(0);
-    });
-
-    test("fetches nothing twice, a changed object again, and drops what is gone", async () => {
+    test("brings the sources and nothing else, none twice, a changed object again, and drops what is gone", async () => {
       const runs: string[] = [];
       const run = async () => {
         proxy.passed = [];
-        const { path: directory, close } = await mirror();
+        const { path: directory, downloaded, close } = await mirror();
         const content = await contentIn(directory);
         await close();
-        runs.push(
-          proxy
-            .fetched()
-            .map(({ target }) => target.split("?")[0]!.split(`/${round}/`)[1]!)
-            .sort()
-            .join(" "),
-        );
+        const fetched = proxy.fetched();
+        expect(downloaded).toMatchObject({
+          objects: fetched.length,
+          bytes: fetched.reduce((sum, { bytes }) => sum + bytes, 0),
+        });
+        const nameOf = (target: string) => target.split("?")[0]!.split(`/${round}/`)[1]!;
+        const names = fetched.map(({ target }) => nameOf(target));
+        runs.push(names.sort().join(" "));
         expect(await filesIn(cache)).toHaveLength(Object.keys(content).length);
         return content;
       };
-      await run();
+      expect(await run()).toEqual(await contentIn(sources));
+      expect((await stat(cache)).mode & 0o077).toBe(0);
       await run();
       await remote.put(names[0]!, Buffer.from("other"));
       expect((await run())[names[0]!]).toBe(sha256("other"));
@@ -234,58 +225,29 @@ describe.skipIf(!environment)("sources on S3", () => {
     });
   });
 
-  describe("npm run snapshot -- publish --sources s3://…", () => {
-    const run = (from: string, store: string, endpoint = environment!.AWS_ENDPOINT_URL_S3) =>
-      snapshotCommand(["publish", "--sources", from, "--store", store, "--json"], {
+  test("npm run snapshot -- publish refuses them by the names of their keys, and tells what it cannot reach", async () => {
+    await remote.put(names[1]!, Buffer.from("PAR1, but not for long"));
+    const none = ["markets", "protocol_scores"].map((name) => `${name}.parquet`);
+    const missing = (name: string) =>
+      `${name}.parquet: is missing, and there is no Parquet file below ${name}/ in ${bucket}/nothing/`;
+    for (const [from, code, files, told, endpoint = environment!.AWS_ENDPOINT_URL_S3] of [
+      [`${bucket}/nothing`, 3, none, missing("markets")],
+      [`${bucket}/nothing`, 3, none, missing("protocol_scores")],
+      [location, 3, [names[1]], /^markets\/part-00000\.parquet: .*cannot be read/m],
+      [location, 5, [], `${location}/: cannot list markets.parquet: `, "http://127.0.0.1:9"],
+      ["s3://no-such-bucket-anywhere/x", 5, [], "no-such-bucket-anywhere"],
+      ["gs://bucket/x", 2, [], "--sources takes a directory, s3://bucket/prefix"],
+    ] as const) {
+      const ended = await snapshotCommand(["publish", "--sources", from, "--store", "never", "--json"], {
         from: folder,
         env: { AWS_ENDPOINT_URL_S3: endpoint, XDG_CACHE_HOME: join(folder, "xdg") },
       });
-
-    /** The error that is told on stdout, and on stderr in the same words. */
-    const errorOf = ({ code, stdout, stderr }: Ended) => {
-      const { error } = JSON.parse(stdout);
-      expect(error.exitCode).toBe(code);
-      expect(stderr).toContain(error.message);
-      return error;
-    };
-
-    test("refuses by the names of the keys: nothing there, and a damaged file", async () => {
-      const nothing = await run(`${bucket}/nothing`, "refused");
-      expect(nothing).toMatchObject({ code: 3 });
-      expect(errorOf(nothing).refusals.map(({ file }: Refusal) => file)).toEqual([
-        "markets.parquet",
-        "protocol_scores.parquet",
-      ]);
-      for (const name of ["markets", "protocol_scores"]) {
-        const missing = `${name}.parquet: is missing, and there is no Parquet file below ${name}/`;
-        expect(nothing.stderr).toContain(`${missing} in ${bucket}/nothing/`);
-      }
-      await remote.put(names[1]!, Buffer.from("PAR1, but not for long"));
-      const damaged = await run(location, "refused");
-      expect(damaged).toMatchObject({ code: 3 });
-      expect(errorOf(damaged).refusals).toMatchObject([{ file: names[1] }]);
-      expect(damaged.stderr).toMatch(/^markets\/part-00000\.parquet: .*cannot be read/m);
-      expect(await readdir(folder)).not.toContain("refused");
-    });
-
-    test("ends with 5 when the store is not there, and with 2 for another address", async () => {
-      const closed = createServer().listen(0, "127.0.0.1");
-      await new Promise((done) => closed.once("listening", done));
-      const address = closed.address();
-      const port = typeof address === "object" ? address?.port : undefined;
-      closed.close();
-      const down = await run(location, "never", `http://127.0.0.1:${port}`);
-      expect(down).toMatchObject({ code: 5 });
-      expect(errorOf(down).refusals).toEqual([]);
-      expect(down.stderr).toContain(`${location}/: cannot list markets.parquet: `);
-      const missing = await run("s3://no-such-bucket-anywhere/x", "never");
-      expect(missing).toMatchObject({ code: 5 });
-      expect(errorOf(missing).message).toContain("no-such-bucket-anywhere");
-      const other = await run("gs://bucket/x", "never");
-      expect(other).toMatchObject({ code: 2 });
-      expect(errorOf(other).refusals).toEqual([]);
-      expect(other.stderr).toContain("--sources takes a directory, s3://bucket/prefix");
-      expect(await readdir(folder)).not.toContain("never");
-    });
+      const { exitCode, message, refusals } = JSON.parse(ended.stdout).error;
+      expect([ended.code, exitCode, refusals.map(({ file }: Refusal) => file)]).toEqual([code, code, files]);
+      // On stdout and on stderr in the same words.
+      expect(ended.stderr).toContain(message);
+      expect(ended.stderr).toMatch(told);
+    }
+    expect(await readdir(folder)).not.toContain("never");
   });
 });

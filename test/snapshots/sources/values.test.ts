@@ -5,7 +5,11 @@ import { fileURLToPath } from "node:url";
 import { beforeAll, expect, test } from "vitest";
 import { protocolDimensionKeys } from "../../../schemas/protocol.ts";
 import { exitCodeOf, exitCodes } from "../../../scripts/cli.ts";
-import { contractJsonSchema } from "../../../snapshots/sources/contract/describe-contract.ts";
+import {
+  contractJsonSchema,
+  contractMarkdown,
+  contractSql,
+} from "../../../snapshots/sources/contract/describe-contract.ts";
 import { quoted } from "../../../snapshots/sources/duckdb/sql-literals.ts";
 import type { Refusal } from "../../../snapshots/sources/sources.ts";
 import { publishSources } from "../../helpers/publish/sample-sources.ts";
@@ -172,6 +176,21 @@ test("the contract as JSON Schema takes sound rows, with more columns and with n
   expect(isSound("markets", { ...markets[0], other: "is ignored" })).toBe(true);
   for (const name of Object.keys(markets[0]!))
     expect([name, isSound("markets", { ...markets[0], [name]: undefined })]).toEqual([name, false]);
+});
+
+// That its SQL makes tables which take sound rows is seen in test/scripts/script-sources.test.ts.
+test("the contract in Markdown has a row for every column and member", () => {
+  const text = contractMarkdown();
+  const paths = [...text.matchAll(/^\| `([^`]+)` \| [A-Z]+ \|/gm)].map(([, path]) => path);
+  expect(paths).toEqual(expect.arrayContaining(["id", "dimensions[].evidence[].reference.url"]));
+  expect(paths).toEqual(expect.arrayContaining(["metadata.z_factor", "dimensions.cascade_exposure"]));
+  expect(new Set(text.match(/^## .*/gm))).toEqual(new Set(["## markets", "## protocol_scores"]));
+  const meaning = "Composite score of a market, from 300 to 1,000";
+  expect(text).toContain(`| \`composite\` | INTEGER | must be from 300 to 1000 | ${meaning}`);
+  expect(JSON.stringify(contractJsonSchema())).toContain(`"description":"${meaning}`);
+  expect(text).toContain("`id` must not be the id of two markets");
+  for (const contract of [text, contractSql(), JSON.stringify(contractJsonSchema())])
+    expect(contract).toContain("no control characters except tab, LF and CR, and no Unicode tags");
 });
 
 test.for(sections.get("values")!)("values of $title: refused", async ({ source, lines }) => {
