@@ -1,24 +1,22 @@
-import { mkdir, mkdtemp, readdir, readFile, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { mkdir, readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { gzipSync } from "node:zlib";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { beforeAll, describe, expect, test } from "vitest";
 import { HistoricalMarket, ProtocolScore } from "../../../schemas/records.ts";
 import { forgeTiers } from "../../../schemas/versions.ts";
 import { type SampleOptions, writeSample } from "../../../snapshots/sample/sample.ts";
 import { type CommandOptions, runCommand } from "../../helpers/publish/commands.ts";
 import { readAll, type SourceContent, withSources } from "../../helpers/publish/sources.ts";
+import { testFolder } from "../../helpers/store/test-folder.ts";
 
-let folder: string;
+const folder = testFolder();
 let content: SourceContent;
 let records: HistoricalMarket[];
 const small = { markets: 3_000, protocols: 60, days: 5, outcomes: 300, seed: 1 };
 beforeAll(async () => {
-  folder = await mkdtemp(join(tmpdir(), "prs-sample-"));
   content = await readAll(await sample("plain", { threads: 4 }));
   records = content.markets.map(({ json }) => HistoricalMarket.parse(JSON.parse(json)));
 });
-afterAll(() => rm(folder, { recursive: true, force: true }));
 
 async function sample(name: string, options: Partial<SampleOptions>): Promise<string> {
   const directory = join(folder, name);
@@ -27,34 +25,18 @@ async function sample(name: string, options: Partial<SampleOptions>): Promise<st
 }
 
 describe("the rows", () => {
-  test("are the same with any number of threads", async () => {
+  test("are the same with any number of threads, and the files too, byte for byte, with as many", async () => {
     expect(await readAll(await sample("one thread", { threads: 1 }))).toEqual(content);
-  });
-
-  test("make the same files byte for byte", async () => {
     const again = await sample("same again", { threads: 4 });
-    for (const file of ["markets/part-00000.parquet", "protocol_scores.parquet"]) {
+    for (const file of ["markets/part-00000.parquet", "protocol_scores.parquet"])
       expect(await readFile(join(again, file))).toEqual(await readFile(join(folder, "plain", file)));
-    }
   });
 
   test("are the same in another time zone and language, through the command", async () => {
     const out = join(folder, "elsewhere");
-    const { code } = await command(
-      [
-        "--out",
-        out,
-        ...["markets", "protocols", "days", "outcomes", "seed"].flatMap((name) => [
-          `--${name}`,
-          String(small[name as keyof typeof small]),
-        ]),
-      ],
-      {
-        from: folder,
-        npm: true,
-        env: { TZ: "America/New_York", LANG: "tr_TR.UTF-8", LC_ALL: "tr_TR.UTF-8" },
-      },
-    );
+    const options = Object.entries(small).flatMap(([name, value]) => [`--${name}`, String(value)]);
+    const env = { TZ: "America/New_York", LANG: "tr_TR.UTF-8", LC_ALL: "tr_TR.UTF-8" };
+    const { code } = await command(["--out", out, ...options], { from: folder, npm: true, env });
     expect(code).toBe(0);
     expect(await readAll(out)).toEqual(content);
   });
@@ -109,10 +91,14 @@ describe("the rows", () => {
       return [];
     });
     const rising = times.filter((time, index) => index > 0 && time > times[index - 1]!).length;
-    expect(rising / times.length).toBeGreaterThan(0.3);
-    expect(rising / times.length).toBeLessThan(0.7);
+    expectWithin(rising / times.length, 0.3, 0.7);
   });
 });
+
+function expectWithin(value: number, least: number, most: number): void {
+  expect(value).toBeGreaterThan(least);
+  expect(value).toBeLessThan(most);
+}
 
 /** How many of the records each value occurs in. */
 function tally(of: (record: HistoricalMarket) => string): Map<string, number> {
@@ -122,6 +108,8 @@ function tally(of: (record: HistoricalMarket) => string): Map<string, number> {
 }
 
 const mean = (values: readonly number[]) => values.reduce((sum, value) => sum + value, 0) / values.length;
+
+const tierOf = (points: number) => forgeTiers[Math.min(Math.max(Math.floor(points / 100) - 3, 0), 6)];
 
 describe("the markets", () => {
   test("have skewed categories, some differing only in case, also beyond ASCII", () => {
@@ -149,24 +137,16 @@ describe("the markets", () => {
     expect([...moments.keys()].sort()[0]! > "2023-12-31").toBe(true);
   });
 
-  test("have the tier of their composite's hundred, all seven tiers, and few disputes", () => {
-    for (const { composite, tier } of records) {
-      const expected = Math.min(Math.max(Math.floor(composite / 100) - 3, 0), 6);
-      expect(tier).toBe(forgeTiers[expected]);
-    }
-    expect(tally(({ tier }) => tier).size).toBe(forgeTiers.length);
-    const disputed = records.filter((record) => record.disputed).length / records.length;
-    expect(disputed).toBeGreaterThan(0.01);
-    expect(disputed).toBeLessThan(0.05);
-  });
-
-  test("have a composite that follows from their dimensions, and disputes that follow from it", () => {
-    for (const { composite, dimensions } of records) {
+  test("have a composite that follows from their dimensions, the tier of its hundred, and few disputes", () => {
+    for (const { composite, tier, dimensions } of records) {
+      expect(tier).toBe(tierOf(composite));
       const risk = dimensions.reduce((sum, { score, weight }) => sum + score * weight, 0);
       expect(Math.abs(composite - (1000 - 7 * risk))).toBeLessThanOrEqual(1);
     }
-    const meanOf = (some: HistoricalMarket[]) => mean(some.map(({ composite }) => composite));
+    expect(tally(({ tier }) => tier).size).toBe(forgeTiers.length);
     const disputed = records.filter((record) => record.disputed);
+    expectWithin(disputed.length / records.length, 0.01, 0.05);
+    const meanOf = (some: HistoricalMarket[]) => mean(some.map(({ composite }) => composite));
     expect(meanOf(disputed)).toBeLessThan(meanOf(records) - 20);
   });
 
@@ -182,24 +162,24 @@ describe("the markets", () => {
 
   test("are about 3.4 kB of JSON, and compress like real ones", () => {
     const texts = content.markets.map(({ json }) => json);
-    const bytes = texts.reduce((sum, text) => sum + Buffer.byteLength(text), 0);
-    expect(bytes / texts.length).toBeGreaterThan(3_000);
-    expect(bytes / texts.length).toBeLessThan(3_800);
+    expectWithin(mean(texts.map((text) => Buffer.byteLength(text))), 3_000, 3_800);
     const run = texts.slice(0, 32).join("\n");
-    const ratio = Buffer.byteLength(run) / gzipSync(run).length;
-    expect(ratio).toBeGreaterThan(6);
-    expect(ratio).toBeLessThan(10);
+    expectWithin(Buffer.byteLength(run) / gzipSync(run).length, 6, 10);
   });
 });
 
 describe("the protocols", () => {
+  let protocols: ProtocolScore[];
+  beforeAll(() => {
+    protocols = content.scores.map(({ json }) => ProtocolScore.parse(JSON.parse(json)));
+  });
+
   test("have dimensions around their BRI, the tier of its hundred, and fewer findings the higher it is", () => {
-    const protocols = content.scores.map(({ json }) => ProtocolScore.parse(JSON.parse(json)));
     for (const { bri, forgeScale, dimensions } of protocols) {
+      expect(forgeScale).toBe(tierOf(bri));
       const values = Object.values(dimensions);
       expect(Math.abs(mean(values) - bri / 10)).toBeLessThan(10);
       for (const value of values) expect(Math.abs(value - bri / 10)).toBeLessThanOrEqual(16);
-      expect(forgeScale).toBe(forgeTiers[Math.min(Math.max(Math.floor(bri / 100) - 3, 0), 6)]);
     }
     const ranked = protocols.toSorted((a, b) => b.bri - a.bri);
     const found = (some: typeof protocols) =>
@@ -211,29 +191,24 @@ describe("the protocols", () => {
 
   test("have some millions of TVL, and few of them billions", () => {
     const units = { K: 1e3, M: 1e6, B: 1e9 };
-    const values = content.scores
-      .map(
-        ({ json }) => /^\$(\d+(?:\.\d\d)?)([KMB])$/.exec(ProtocolScore.parse(JSON.parse(json)).metadata.tvl)!,
-      )
+    const values = protocols
+      .map(({ metadata }) => /^\$(\d+(?:\.\d\d)?)([KMB])$/.exec(metadata.tvl)!)
       .map(([, number, unit]) => Number(number) * units[unit as keyof typeof units])
       .sort((a, b) => a - b);
     const median = values[values.length / 2]!;
-    expect(median).toBeGreaterThan(20e6);
-    expect(median).toBeLessThan(200e6);
+    expectWithin(median, 20e6, 200e6);
     expect(mean(values)).toBeGreaterThan(2 * median);
     expect(values.filter((value) => value >= 1e9).length).toBeLessThan(values.length / 10);
     expect(values.at(-1)).toBeGreaterThan(100 * values[0]!);
   });
-});
 
-test("the scores are walks of every protocol, some with dots in their slugs", async () => {
-  expect(content.scores).toHaveLength(small.protocols);
-  const slugs = content.scores.map(({ entry }) => entry.slug);
-  expect(slugs.some((slug) => slug.includes("."))).toBe(true);
-  for (const { json } of content.scores) ProtocolScore.parse(JSON.parse(json));
-  const many = await readAll(await sample("protocols", { markets: 1, protocols: 400, days: 2 }));
-  expect(many.scores).toHaveLength(400);
-  expect(many.scores.map(({ entry }) => entry.slug)).toContain("example-lend-v2");
+  test("are as many as asked for, some with dots in their slugs", async () => {
+    expect(protocols).toHaveLength(small.protocols);
+    expect(protocols.some(({ slug }) => slug.includes("."))).toBe(true);
+    const many = await readAll(await sample("protocols", { markets: 1, protocols: 400, days: 2 }));
+    expect(many.scores).toHaveLength(400);
+    expect(many.scores.map(({ entry }) => entry.slug)).toContain("example-lend-v2");
+  });
 });
 
 const command = (args: readonly string[], more: CommandOptions = { from: folder }) =>
