@@ -10,8 +10,6 @@ import { readCommit } from "../../../snapshots/store/log/commits.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
 import { verify } from "../../../snapshots/verify/verify.ts";
 import { addMarkets } from "../../helpers/archive/odd-markets.ts";
-import { startTestProxy, type TestProxy } from "../../helpers/http/proxy.ts";
-import { bearer } from "../../helpers/http/proxy-client.ts";
 import { publishCounted } from "../../helpers/publish/editable-sources.ts";
 import { publishInParts } from "../../helpers/publish/publish-in-parts.ts";
 import { publishRecords, recordsOf, sourcesOf } from "../../helpers/publish/records.ts";
@@ -166,27 +164,6 @@ describe("one flipped bit in", () => {
       "its lists do not have as many markets as the commit says; it is made again",
     );
   });
-
-  test("a change record or a part of one leaves the snapshots to tell what changed", async () => {
-    for (const name of [/^private\/changes\/.*\.json$/, /^private\/changes\/[^.]*$/]) {
-      const proxy = await startTestProxy({ empty: true, pollSeconds: 0.1 });
-      const { storage } = proxy;
-      const { snapshotId: since } = await publishRecords(storage, markets);
-      const { snapshotId: until } = await publishRecords(storage, corrected, 710);
-      const path = `/api/v1/markets/changes?since=${since}&until=${until}`;
-      const changes = async (from: TestProxy) => {
-        const { status, text } = await from.get(path, { headers: bearer(await from.issue()) });
-        return { status, lines: text.split("\n").sort() };
-      };
-      const before = await changes(proxy);
-      expect(before).toMatchObject({ status: 200, lines: { length: 5 } });
-      for (const key of Object.keys(await contentOf(storage))) if (name.test(key)) await flip(storage, key);
-      const other = await proxy.another();
-      expect(await changes(other)).toEqual(before);
-      await other.stop();
-      await proxy.stop();
-    }
-  });
 });
 
 test.each(prefixes)(
@@ -246,18 +223,7 @@ test("a page that is no JSON, under its own name, is named by a comparison, and 
   }
 });
 
-test("a record that is no JSON, under its own name, is not compared", async () => {
-  const objects = await goodStore();
-  const { scores } = newestManifest(objects);
-  const [slug = ""] = Object.keys(scores.records);
-  const records = { ...scores.records, [slug]: putPublic(objects, "no record") };
-  replaceManifest(objects, { scores: { ...scores, records } });
-  const { changes } = await publishRecords(memoryStorage(objects), recordsOf(0, 117), 720);
-  const changed = Object.keys(records).length;
-  expect(changes?.protocols).toMatchObject({ changed, fields: { bri: changed - 1 } });
-});
-
-test.each(["null", `{"bri":${"[".repeat(20_000)}${"]".repeat(20_000)}}`])(
+test.each(["no JSON", "null", `{"bri":${"[".repeat(20_000)}${"]".repeat(20_000)}}`])(
   "a record of a score that is none, under the right name, is not compared (%#)",
   async (text) => {
     const objects = new Map<string, Buffer>();

@@ -176,10 +176,8 @@ test("the command ends a refused run with exit code 3, takes exactly the numbers
   await withDuckDb(folder, async (sql) => {
     await loadSample(sql, folder, { markets: 200, protocols: 20 });
     const { report } = await publishCounted(await writeTables(sql, join(folder, "first")), storage, folder);
-    expect(report.changes).toMatchObject({
-      markets: { added: 200, changed: 0, removed: 0 },
-      protocols: { added: 20, changed: 0, removed: 0 },
-    });
+    const isNew = (added: number) => ({ added, changed: 0, removed: 0 });
+    expect(report.changes).toMatchObject({ markets: isNew(200), protocols: isNew(20) });
     for (const edit of edits) await sql.run(edit);
     await writeTables(sql, join(folder, "sources"));
   });
@@ -188,12 +186,9 @@ test("the command ends a refused run with exit code 3, takes exactly the numbers
   const before = await contentOf(storage);
   for (const options of [["--dry-run"], []]) {
     const { code, stdout, stderr } = await command("--json", ...options);
-    expect(code).toBe(3);
     const message = stderr.trimEnd().split("\n").at(-1);
-    expect(JSON.parse(stdout)).toEqual({ error: { exitCode: 3, message, refusals: [] } });
-    for (const option of ["--allow-removed 13", "--allow-changed 11", "--allow-added 211"]) {
-      expect(stderr).toContain(option);
-    }
+    expect([code, JSON.parse(stdout)]).toEqual([3, { error: { exitCode: 3, message, refusals: [] } }]);
+    expect(message).toMatch(/--allow-removed 13.*--allow-changed 11.*--allow-added 211/);
     expect(stderr).not.toMatch(/^\s+at /m);
   }
   const allow = ["--allow-removed", "13", "--allow-changed", "11", "--allow-added"];
@@ -205,25 +200,21 @@ test("the command ends a refused run with exit code 3, takes exactly the numbers
     markets: { added: 211, changed: 13, removed: 11 },
     protocols: { added: 0, changed: 1, removed: 2, first },
   };
-  const told =
-    /change \+211 ~13 -11 markets, ~1 protocol \([a-z0-9._-]+\), -2 protocols \([a-z0-9._-]+, [a-z0-9._-]+\)$/m;
   const dryRun = [...allow, "211", "--dry-run"];
   expect(JSON.parse((await command(...dryRun, "--json")).stdout)).toMatchObject({
     outcome: "dry-run",
     changes,
   });
-  const dry = await command(...dryRun);
-  expect(dry.stdout).toMatch(told);
-  expect(dry.stdout).toContain("It would change ");
+  const slug = "[a-z0-9._-]+";
+  const inWords = `\\+211 ~13 -11 markets, ~1 protocol \\(${slug}\\), -2 protocols \\(${slug}, ${slug}\\)$`;
+  expect((await command(...dryRun)).stdout).toMatch(new RegExp(`It would change ${inWords}`, "m"));
   expect(await contentOf(storage)).toEqual(before);
   const passed = await command(...allow, "211");
   expect(passed).toMatchObject({
     code: 0,
-    stdout: expect.stringContaining("It changes +211 ~13 -11 markets, "),
+    stdout: expect.stringMatching(new RegExp(`It changes ${inWords}`, "m")),
   });
-  const { code, stdout } = await command("--json");
-  expect(code).toBe(0);
-  expect(JSON.parse(stdout)).toMatchObject({
+  expect(JSON.parse((await command("--json")).stdout)).toMatchObject({
     ...{ outcome: "unchanged", commit: 2, counts: { markets: 400 } },
     changes: { markets: { added: 0, changed: 0, removed: 0 } },
   });

@@ -1,6 +1,6 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
-import { describe, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import type { HistoricalMarket } from "../../../schemas/records.ts";
 import { askRows, ndjsonForm } from "../../../snapshots/read/archive/rows.ts";
 import { Catalog } from "../../../snapshots/read/catalog/catalog.ts";
@@ -17,57 +17,52 @@ const folder = testFolder();
 const measurable = existsSync("/proc/self/task");
 
 // Sizes far above what does not depend on them.
-describe("an archive of many markets", () => {
-  test.for([{ labels: "an outcome label for every second market", markets: 20_000, outcomes: 10_000 }])(
-    "with $labels is published within 1 GiB and served from 22 bytes a market, and 30 more for ids and words",
-    async ({ markets, outcomes }) => {
-      const directory = join(folder, `sources-${outcomes}`);
-      const store = join(folder, `store-${outcomes}`);
-      await writeSample({ directory, markets, outcomes, protocols: 10, days: 2, seed: 5 });
-      let peak: Promise<number> | undefined;
-      const args = ["publish", "--sources", directory, "--store", store, "--json"];
-      const { code, stderr } = await scriptProcess("snapshot", args, { from: folder }, (child) => {
-        if (measurable) peak = peakMemory(child);
-      });
-      expect(code, stderr).toBe(0);
-      if (!peak) console.log("the memory of processes cannot be measured on this machine");
-      expect(await (peak ?? 0)).toBeLessThan(2 ** 30);
+const [markets, outcomes] = [20_000, 10_000];
+test("an archive with a label for every second market is published within 1 GiB and served from 22 bytes a market, and 30 more for ids and words", async () => {
+  const [directory, store] = [join(folder, "sources"), join(folder, "store")];
+  await writeSample({ directory, markets, outcomes, protocols: 10, days: 2, seed: 5 });
+  let peak: Promise<number> | undefined;
+  const args = ["publish", "--sources", directory, "--store", store, "--json"];
+  const { code, stderr } = await scriptProcess("snapshot", args, { from: folder }, (child) => {
+    if (measurable) peak = peakMemory(child);
+  });
+  expect(code, stderr).toBe(0);
+  if (!peak) console.log("the memory of processes cannot be measured on this machine");
+  expect(await (peak ?? 0)).toBeLessThan(2 ** 30);
 
+  await collectGarbage();
+  const before = process.memoryUsage();
+  const catalog = new Catalog(directoryStorage(store), { cacheBytes: 1024 * 1024 });
+  await catalog.refresh();
+  const snapshot = await catalog.snapshot();
+  expect(snapshot.archive.markets).toBe(markets);
+  /** What it says of itself, which is what the process took, small change aside. */
+  const bytesAMarket = async () => {
+    const resident = catalog.residentBytes();
+    const grown = () => process.memoryUsage().arrayBuffers - before.arrayBuffers;
+    // What other files of this process left may be freed only by a later collection.
+    for (let turn = 0; turn === 0 || (turn < 10 && grown() > resident + 2 ** 18); turn += 1)
       await collectGarbage();
-      const before = process.memoryUsage();
-      const catalog = new Catalog(directoryStorage(store), { cacheBytes: 1024 * 1024 });
-      await catalog.refresh();
-      const snapshot = await catalog.snapshot();
-      expect(snapshot.archive.markets).toBe(markets);
-      /** What it says of itself, which is what the process took, small change aside. */
-      const bytesAMarket = async () => {
-        const resident = catalog.residentBytes();
-        const grown = () => process.memoryUsage().arrayBuffers - before.arrayBuffers;
-        // What other files of this process left may be freed only by a later collection.
-        for (let turn = 0; turn === 0 || (turn < 10 && grown() > resident + 2 ** 18); turn += 1)
-          await collectGarbage();
-        expect(grown()).toBeLessThan(resident + 2 ** 18);
-        expect(process.memoryUsage().heapUsed - before.heapUsed).toBeLessThan(2 ** 21);
-        return resident / markets;
-      };
-      const columns = await bytesAMarket();
-      await catalog.ids.candidates(snapshot, "00000000-0000-4000-8000-000000000000");
-      const withIds = await bytesAMarket();
-      for (const q of ["will", "the be*", "before"])
-        await (await askRows(catalog, rowsQuery(String(new URLSearchParams({ q }))), ndjsonForm)).plan();
-      const withWords = await bytesAMarket();
-      const told = [columns, withIds, withWords].map((bytes) => bytes.toFixed(1));
-      console.log(
-        `${markets} markets, ${outcomes} labels: publish peak ${Math.round(Number(await peak) / 2 ** 20)} MiB, ` +
-          `index ${told[0]} bytes a market, ${told[1]} with ids, ${told[2]} with words`,
-      );
-      // Most archives have few labels, and then it is 16.
-      expect(columns).toBeLessThan(22);
-      expect(withIds).toBeGreaterThan(columns);
-      expect(withWords).toBeGreaterThan(withIds);
-      expect(withWords - columns).toBeLessThan(30);
-    },
+    expect(grown()).toBeLessThan(resident + 2 ** 18);
+    expect(process.memoryUsage().heapUsed - before.heapUsed).toBeLessThan(2 ** 21);
+    return resident / markets;
+  };
+  const columns = await bytesAMarket();
+  await catalog.ids.candidates(snapshot, "00000000-0000-4000-8000-000000000000");
+  const withIds = await bytesAMarket();
+  for (const q of ["will", "the be*", "before"])
+    await (await askRows(catalog, rowsQuery(String(new URLSearchParams({ q }))), ndjsonForm)).plan();
+  const withWords = await bytesAMarket();
+  const told = [columns, withIds, withWords].map((bytes) => bytes.toFixed(1));
+  console.log(
+    `${markets} markets, ${outcomes} labels: publish peak ${Math.round(Number(await peak) / 2 ** 20)} MiB, ` +
+      `index ${told[0]} bytes a market, ${told[1]} with ids, ${told[2]} with words`,
   );
+  // Most archives have few labels, and then it is 16.
+  expect(columns).toBeLessThan(22);
+  expect(withIds).toBeGreaterThan(columns);
+  expect(withWords).toBeGreaterThan(withIds);
+  expect(withWords - columns).toBeLessThan(30);
 });
 
 test("after 46 publishes of other labels a catalog keeps no more than after 34", async () => {

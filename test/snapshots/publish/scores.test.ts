@@ -2,19 +2,13 @@ import { join } from "node:path";
 import type { DuckDBConnection } from "@duckdb/node-api";
 import { describe, expect, test } from "vitest";
 import type { Manifest } from "../../../schemas/store/stored-objects.ts";
-import { collectGarbage } from "../../../snapshots/maintain/gc.ts";
 import { headersOf, layout } from "../../../snapshots/store/layout.ts";
 import { newestCommit } from "../../../snapshots/store/log/commits.ts";
 import { readManifest } from "../../../snapshots/store/manifest.ts";
 import { readObject, scoreObjects } from "../../../snapshots/store/objects.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
 import { withDuckDb } from "../../helpers/archive/sql.ts";
-import {
-  loadSample,
-  publishCounted,
-  publishTime,
-  writeTables,
-} from "../../helpers/publish/editable-sources.ts";
+import { loadSample, publishCounted, writeTables } from "../../helpers/publish/editable-sources.ts";
 import { sourceDetails } from "../../helpers/publish/score-details.ts";
 import { countingStorage, listed, memoryStorage } from "../../helpers/store/storages.ts";
 import { testFolder } from "../../helpers/store/test-folder.ts";
@@ -28,7 +22,7 @@ interface Place {
   sql: DuckDBConnection;
   storage: Storage;
   sources: string;
-  publish(to?: Storage, scores?: string): ReturnType<typeof publishCounted>;
+  publish(to?: Storage): ReturnType<typeof publishCounted>;
 }
 
 async function inPlace(work: (place: Place) => Promise<void>): Promise<void> {
@@ -38,8 +32,8 @@ async function inPlace(work: (place: Place) => Promise<void>): Promise<void> {
   const sources = join(place, "sources");
   await withDuckDb(folder, async (sql) => {
     await loadSample(sql, folder, { markets: 60 });
-    const publish: Place["publish"] = async (to = storage, scores = "FROM scores") =>
-      publishCounted(await writeTables(sql, sources, { scores }), to, folder);
+    const publish: Place["publish"] = async (to = storage) =>
+      publishCounted(await writeTables(sql, sources), to, folder);
     await work({ sql, storage, sources, publish });
   });
 }
@@ -87,21 +81,6 @@ describe("histories and dimensions", () => {
       for (const { key } of await listed(storage, "public/")) {
         if (key.startsWith(layout.siteFile.prefix)) continue;
         expect(String(await storage.get(key)), key).not.toMatch(/"(points|change7d|percentile)":/);
-      }
-    });
-  });
-
-  test("are the same whatever order the rows come in, and make no commit when nothing is new", async () => {
-    await inPlace(async ({ storage, publish }) => {
-      const { report } = await publish();
-      for (const order of ["hash(slug, updated_at)", "updated_at DESC", "slug DESC"]) {
-        const counting = countingStorage(storage);
-        const again = await publish(counting, `FROM scores ORDER BY ${order}`);
-        expect(again.report).toMatchObject({ outcome: "unchanged", commit: 1 });
-        expect(counting.written()).toEqual([layout.checked]);
-        const other = memoryStorage(new Map());
-        expect((await publish(other)).report.snapshotId).toBe(report.snapshotId);
-        expect(await current(other)).toEqual(await current(storage));
       }
     });
   });
@@ -156,26 +135,14 @@ describe("histories and dimensions", () => {
     });
   });
 
-  test("of a protocol that is gone are gone, change the ranks of the others, and are collected", async () => {
+  test("of a protocol that is gone are gone, and change the ranks of the others", async () => {
     await inPlace(async ({ sql, storage, sources, publish }) => {
       await publish();
-      const { histories, dimensions } = (await current(storage)).scores;
-      const gone = Object.keys(histories).at(-1)!;
+      const gone = Object.keys((await current(storage)).scores.histories).at(-1)!;
       await sql.run("DELETE FROM scores WHERE slug = $slug", { slug: gone });
       await publish();
       await expectDetails(storage, sources);
       expect(Object.keys((await current(storage)).scores.histories)).not.toContain(gone);
-      const now = new Date(publishTime.getTime() + 3_600_000);
-      const keep = (keepCommits: number) =>
-        collectGarbage(storage, { keepHours: 0, keepCommits, now, dryRun: false });
-      expect(
-        (await keep(2)).deleted.keys.filter((key) => key.startsWith(layout.privateObject.prefix)),
-      ).toEqual([]);
-      const { deleted } = await keep(1);
-      const lost = [histories[gone]!, dimensions[gone]!].map(({ hash }) => layout.privateObject(hash));
-      expect(deleted.keys).toEqual(expect.arrayContaining(lost));
-      expect(await listed(storage, layout.privateObject.prefix)).toHaveLength(22);
-      await expectDetails(storage, sources);
     });
   });
 });

@@ -4,7 +4,7 @@ import { describe, expect, test } from "vitest";
 import type { Fault } from "../../../../schemas/errors.ts";
 import type { HistoricalMarket } from "../../../../schemas/records.ts";
 import { exitCodeOf } from "../../../../scripts/cli.ts";
-import { planParts, rangeOf } from "../../../../snapshots/publish/parts/plan-parts.ts";
+import { planParts } from "../../../../snapshots/publish/parts/plan-parts.ts";
 import { joinParts, publishPart } from "../../../../snapshots/publish/parts/publish-parts.ts";
 import { type PublishOptions, publish } from "../../../../snapshots/publish/publish.ts";
 import { SourceRefusal } from "../../../../snapshots/sources/sources.ts";
@@ -57,6 +57,12 @@ const thrownBy = (work: Promise<unknown>): Promise<Error> =>
     (error: Error) => error,
   );
 
+/** Plans a run of so many parts, and makes them, the last one first. */
+async function prepared(options: PublishOptions, run: string, count: number): Promise<void> {
+  await planParts(options, run, count);
+  for (let part = count; part > 0; part -= 1) await publishPart(options, run, part);
+}
+
 /** What a command would end with, and the message. */
 const endOf = async (work: Promise<unknown>) => {
   const error = await thrownBy(work);
@@ -107,13 +113,9 @@ describe("a run in parts", () => {
 
   test("is lost when another commit came between, and not when that is its own", async () => {
     const { storage } = await published();
-    for (const run of ["lost", "won"]) {
-      await planParts(optionsOf(storage), run, 2);
-      for (const part of [1, 2]) await publishPart(optionsOf(storage), run, part);
-    }
+    for (const run of ["lost", "won"]) await prepared(optionsOf(storage), run, 2);
     const other = optionsOf(storage, first.slice(1));
-    await planParts(other, "other", 2);
-    for (const part of [1, 2]) await publishPart(other, "other", part);
+    await prepared(other, "other", 2);
     const both = await Promise.allSettled([
       joinParts(optionsOf(storage), "lost"),
       joinParts(optionsOf(storage), "won"),
@@ -129,17 +131,6 @@ describe("a run in parts", () => {
     await publish(optionsOf(storage, [...second, ...segmentedMarkets(330, 331)]));
     expect((await endOf(joinParts(optionsOf(storage), "won")))[0]).toBe(4);
     expect(await faultsOf(storage)).toEqual([]);
-  });
-
-  test("is judged by the guards as one process is, and goes on when they are told to let it pass", async () => {
-    const { storage } = await published();
-    const fewer = optionsOf(storage, first.slice(100));
-    const alone = await thrownBy(publish(fewer));
-    await planParts(fewer, "run", 3);
-    for (const part of [1, 2, 3]) await publishPart(fewer, "run", part);
-    expect(await thrownBy(joinParts(fewer, "run"))).toEqual(alone);
-    const allowed = await joinParts({ ...fewer, allow: { removed: 100 } }, "run");
-    expect(allowed).toMatchObject({ outcome: "published", commit: 2 });
   });
 
   test("tells what one process would refuse, whichever part has met it", async () => {
@@ -169,8 +160,7 @@ describe("a run in parts", () => {
     for (const from of [5, 150, 310]) {
       const options = optionsOf(storage, second, { sources: refuse(from) });
       const alone = (await thrownBy(publish(options))) as SourceRefusal;
-      await planParts(options, `run-${from}`, 3);
-      for (const part of [3, 1, 2]) await publishPart(options, `run-${from}`, part);
+      await prepared(options, `run-${from}`, 3);
       const joined = (await thrownBy(joinParts(options, `run-${from}`))) as SourceRefusal;
       expect([joined.message, joined.counted]).toEqual([alone.message, alone.counted]);
       // Sound again, such as a file that was there all the time: what a part has seen still counts.
@@ -244,19 +234,6 @@ describe("a plan", () => {
     },
   };
 
-  test("gives each part the range from its first key up to that of the next part with markets", () => {
-    const [first, second, third] = [keys[10]!, keys[20]!, keys[30]!];
-    const parts = [
-      { markets: 20, keys: [first] },
-      { markets: 0, keys: [] },
-      { markets: 20, keys: [second, third] },
-      { markets: 0, keys: [] },
-    ];
-    const plan = { parts } as unknown as Parameters<typeof rangeOf>[0];
-    expect(rangeOf(plan, 1)).toEqual({ from: undefined, before: second });
-    expect(rangeOf(plan, 3)).toEqual({ from: second, before: undefined });
-  });
-
   test("tells where parts and the buckets of their sorts begin, and of what time each file's markets are", async () => {
     const told: number[] = [];
     const storage = memoryStorage(new Map());
@@ -317,25 +294,24 @@ describe("a plan", () => {
 });
 
 async function publishJoined(options: PublishOptions) {
-  await planParts(options, "joined", 3);
-  for (const part of [1, 2, 3]) await publishPart(options, "joined", part);
+  await prepared(options, "joined", 3);
   return joinParts(options, "joined");
 }
 
-test.for(["gone", "rotten"])(
+test.for(["sound", "gone", "rotten"])(
   "a current snapshot of which pages are %s is judged and replaced as by one process",
   async (how) => {
     const { objects } = await published();
     const pages = [...objects.keys()].filter((key) => key.startsWith(layout.page.prefix));
     for (const page of [pages.at(-1)!, pages[3]!]) {
       if (how === "gone") objects.delete(page);
-      else objects.set(page, Buffer.alloc(objects.get(page)!.length));
+      if (how === "rotten") objects.set(page, Buffer.alloc(objects.get(page)!.length));
     }
     const [alone, parts] = [memoryStorage(new Map(objects)), memoryStorage(new Map(objects))];
     const { snapshotId, outcome } = await publish(optionsOf(alone));
     expect(await publishInParts(optionsOf(parts), 3)).toMatchObject({ snapshotId, outcome });
     // Of what rotted, neither notices what stays as it is.
-    if (how === "gone") expect(await faultsOf(parts)).toEqual(await faultsOf(alone));
+    if (how !== "rotten") expect(await faultsOf(parts)).toEqual(await faultsOf(alone));
 
     // Every other market is gone or changed, and more than twice as many come: also on the pages that are damaged.
     const broken = first.flatMap((market, place) =>

@@ -96,14 +96,10 @@ describe("a run", () => {
     expect(counted.written()).toEqual([]);
   });
 
-  test("writes the whole log of a store that has none", async () => {
-    const { objects } = await logged(300, 1);
-    await expectLog(objects);
-    expect(logKeys(objects)).toHaveLength(5);
-  });
-
-  test("writes again what is missing, and what is damaged at the end", async () => {
+  test("writes the whole log of a store that has none, what is missing, and what is damaged at the end", async () => {
     const { objects: good } = await logged(300, 1);
+    await expectLog(good);
+    expect(logKeys(good)).toHaveLength(5);
     for (const key of logKeys(good)) {
       const objects = new Map(good);
       objects.delete(key);
