@@ -2,10 +2,8 @@ import { copyFile, rm, stat, utimes, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import type { Manifest } from "../../../schemas/store/stored-objects.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { newestCommit } from "../../../snapshots/store/log/commits.ts";
-import { readManifest } from "../../../snapshots/store/manifest.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
 import { withDuckDb } from "../../helpers/archive/sql.ts";
 import { publishCounted, type RunChoices } from "../../helpers/publish/editable-sources.ts";
@@ -187,10 +185,22 @@ const accidents = [
   "none",
   "none",
   "none",
-  "objects lost",
+  "an object lost",
   "an object rotten",
   "digests of another kind",
 ] as const;
+
+/** Takes an object away or lets it rot. Returns its key. */
+async function harm(storage: Storage, accident: string, { a, n }: Pick<Place, "n"> & { a: number }) {
+  const read = [layout.origins.prefix, layout.sourceFiles.prefix];
+  const isLost = accident === "an object lost";
+  const prefixes = isLost ? [...read, layout.page.prefix, layout.rows.prefix, layout.segment.prefix] : read;
+  const keys = (await listed(storage, prefixes[n % prefixes.length])).map((info) => info.key).sort();
+  const key = keys[a % keys.length]!;
+  if (isLost) await storage.delete(key);
+  else await storage.put(key, Buffer.alloc((await storage.get(key))!.length, 1));
+  return key;
+}
 
 const anyEdit = fc.record({
   kind: fc.constantFrom(...Object.keys(kinds)),
@@ -200,10 +210,6 @@ const anyEdit = fc.record({
   n: fc.nat({ max: 10_000 }),
   accident: fc.constantFrom(...accidents),
 });
-
-async function currentManifest(storage: Storage): Promise<Manifest> {
-  return readManifest(storage, (await newestCommit(storage))!);
-}
 
 test(`after each of ${edits} random edits of a set of files, a run gives what one from nothing gives`, async () => {
   await withDuckDb(folder, async (sql) => {
@@ -224,26 +230,10 @@ test(`after each of ${edits} random edits of a set of files, a run gives what on
           const left = await files.names();
           const others = { a: left[b % left.length]!, b: left[a % left.length]!, n: n + 10_001 };
           if (more !== null) await kinds[more]!(files, others);
-          if (accident === "objects lost") {
-            const prefix = [
-              layout.origins.prefix,
-              layout.sourceFiles.prefix,
-              layout.page.prefix,
-              layout.rows.prefix,
-              layout.segment.prefix,
-            ][n % 5]!;
-            const keys = (await listed(storage, prefix)).map((info) => info.key).sort();
-            const key = keys[a % keys.length]!;
-            await storage.delete(key);
-            lost.add(key);
-          }
-          if (accident === "an object rotten") {
-            const prefix = [layout.origins.prefix, layout.sourceFiles.prefix][n % 2]!;
-            const keys = (await listed(storage, prefix)).map((info) => info.key).sort();
-            const key = keys[a % keys.length]!;
-            await storage.put(key, Buffer.alloc((await storage.get(key))!.length, 1));
-            lost.add(key);
-          }
+          const harmed = accident.startsWith("an object")
+            ? await harm(storage, accident, { a, n })
+            : undefined;
+          if (harmed) lost.add(harmed);
           const choices: RunChoices =
             accident === "digests of another kind"
               ? { change: (sources) => ({ ...sources, rowDigests: `another-${n}` }) }
@@ -264,8 +254,9 @@ test(`after each of ${edits} random edits of a set of files, a run gives what on
             continue;
           }
           seen[run.outcome === "published" ? "published" : "unchanged"] += 1;
+          const manifestOf = async (of: Storage) => (await newestCommit(of))!.manifest;
           if (run.outcome === "published")
-            expect(await currentManifest(storage), what).toEqual(await currentManifest(alone));
+            expect(await manifestOf(storage), what).toEqual(await manifestOf(alone));
         }
         // What a superseded snapshot has lost does not come back.
         expect((await faultsOf(storage)).filter(({ key }) => !lost.has(key))).toEqual([]);

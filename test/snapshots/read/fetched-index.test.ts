@@ -10,7 +10,6 @@ import {
 } from "../../../snapshots/read/fetched-index.ts";
 import { type IndexParts, indexParts } from "../../helpers/archive/index-parts.ts";
 import { segmentEnds } from "../../helpers/archive/odd-markets.ts";
-import { plainFilter } from "../../helpers/archive/plain-filter.ts";
 import { publishRecords, recordsOf } from "../../helpers/publish/records.ts";
 import { memoryStorage } from "../../helpers/store/storages.ts";
 import type { Objects } from "../../helpers/store/tamper.ts";
@@ -54,6 +53,10 @@ test("a reader fetches the sections that an answer needs, once", async () => {
     const found = await evaluate(index, filter, atOnce);
     await countFacets(index, found, ["category", "composite", "month"], 100, atOnce);
     expect(read.toSorted()).toEqual([...new Set(read)].toSorted());
+    for (const limit of [0, 1.5, 1001])
+      await expect(countFacets(index, found, ["tier"], limit, atOnce)).rejects.toThrow(
+        "limit must be an integer from 1 to 1000",
+      );
   }
 });
 
@@ -67,24 +70,4 @@ test("times with other ends than their header says are told", async () => {
       "its section times has other ends",
     );
   }
-});
-
-test("sections may begin anywhere in memory, and limits of facets are those of the service", async () => {
-  const segments = parts.map(({ header, sections }, index) => ({
-    header: parseIndexHeader(`index ${index}`, header),
-    section(name: string) {
-      const bytes = sections.get(name)!;
-      const begin = [3, 5][index]!;
-      const memory = new Uint8Array(begin + bytes.length);
-      memory.set(bytes, begin);
-      return memory.subarray(begin);
-    },
-  }));
-  const index = openIndex(segments, feedVersion);
-  const found = await evaluate(index, readFilter("category=crypto&min_composite=500"), atOnce);
-  const facets = (limit: number) => countFacets(index, found, ["tier"], limit, atOnce);
-  expect(found.total).toBe(plainFilter(markets, { category: "crypto", min_composite: 500 }).length);
-  expect(await facets(1)).toMatchObject({ tier: { buckets: [{}] } });
-  for (const limit of [0, 1.5, 1001])
-    await expect(facets(limit)).rejects.toThrow("limit must be an integer from 1 to 1000");
 });

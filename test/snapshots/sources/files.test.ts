@@ -22,6 +22,7 @@ import {
 
 const fixtures = sourceFixtures();
 
+const halves = { "markets/a": "FROM markets WHERE n < 20", "markets/b": "FROM markets WHERE n >= 20" };
 const linked = (path: string, target: string) => rm(path, { force: true }).then(() => symlink(target, path));
 
 describe("files", () => {
@@ -54,10 +55,7 @@ describe("files", () => {
   });
 
   test("a damaged page names the file and the column", async () => {
-    const directory = await fixtures.write(
-      { "markets/a": "FROM markets WHERE n < 20", "markets/b": "FROM markets WHERE n >= 20" },
-      ", COMPRESSION zstd",
-    );
+    const directory = await fixtures.write(halves, ", COMPRESSION zstd");
     const path = join(directory, "markets/b.parquet");
     const bytes = await readFile(path);
     // The frame header of the first compressed page: column id.
@@ -141,10 +139,7 @@ describe("a file that changes while it is read", () => {
   ];
 
   test.each(changes)("when one %s", async (_, change, message) => {
-    const directory = await fixtures.write({
-      "markets/a": "FROM markets WHERE n < 20",
-      "markets/b": "FROM markets WHERE n >= 20",
-    });
+    const directory = await fixtures.write(halves);
     const reading = withSources(directory, async (sources) => {
       let changed = false;
       for await (const _rows of sources.markets()) {

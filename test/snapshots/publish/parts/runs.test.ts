@@ -88,27 +88,22 @@ describe("a run in parts", () => {
   test("names what is missing, and is told from another of its name", async () => {
     const { storage } = await published();
     const options = optionsOf(storage);
-    expect(await endOf(joinParts(options, "run"))).toEqual([
-      5,
-      expect.stringContaining("runs/run/plan.json is"),
-    ]);
-    expect(await endOf(publishPart(options, "run", 1))).toEqual([5, expect.stringContaining("plan.json")]);
+    const ends = async (work: Promise<unknown>, code: number, told: RegExp) =>
+      expect(await endOf(work)).toEqual([code, expect.stringMatching(told)]);
+    await ends(joinParts(options, "run"), 5, /runs\/run\/plan\.json is/);
+    await ends(publishPart(options, "run", 1), 5, /plan\.json/);
     const plan = await planParts(options, "run", 3);
     expect(await planParts(optionsOf(storage, second, { now: () => new Date() }), "run", 3)).toEqual(plan);
-    expect(await endOf(planParts(options, "run", 4))).toEqual([
+    const before = "was planned before, with another";
+    await ends(
+      planParts(options, "run", 4),
       2,
-      expect.stringMatching(/was planned before, with another number of parts; choose another --run$/),
-    ]);
-    expect(await endOf(planParts(optionsOf(storage, first), "run", 3))).toEqual([
-      2,
-      expect.stringContaining("another sources"),
-    ]);
+      new RegExp(`${before} number of parts; choose another --run$`),
+    );
+    await ends(planParts(optionsOf(storage, first), "run", 3), 2, /another sources/);
     await publishPart(options, "run", 2);
-    expect(await endOf(joinParts(options, "run"))).toEqual([
-      5,
-      expect.stringContaining("missing runs/run/part-1.json, runs/run/part-3.json;"),
-    ]);
-    expect(await endOf(publishPart(options, "run", 4))).toEqual([2, expect.stringContaining("has 3 parts")]);
+    await ends(joinParts(options, "run"), 5, /missing runs\/run\/part-1\.json, runs\/run\/part-3\.json;/);
+    await ends(publishPart(options, "run", 4), 2, /has 3 parts/);
   });
 
   test("is lost when another commit came between, and not when that is its own", async () => {
