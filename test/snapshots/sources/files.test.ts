@@ -26,6 +26,13 @@ const halves = { "markets/a": "FROM markets WHERE n < 20", "markets/b": "FROM ma
 const linked = (path: string, target: string) => rm(path, { force: true }).then(() => symlink(target, path));
 
 describe("files", () => {
+  test("no sources at all", async () => {
+    const empty = join(fixtures.folder, "nothing here");
+    const refusals = await refusalsOf(empty);
+    expect(refusals.map(({ file }) => file)).toEqual(["markets.parquet", "protocol_scores.parquet"]);
+    expect(refusals[0]?.rule).toContain("is missing");
+  });
+
   const unreadable = /^cannot be read: /;
   test.each<[string, (path: string) => Promise<unknown>, RegExp, string?]>([
     ["empty", (path) => truncate(path, 0), unreadable],

@@ -216,16 +216,22 @@ describe("a cursor", () => {
   });
 });
 
-// That a walk keeps to the snapshot it began in, over whichever proxies, clients of test/world see.
-test("a page number is one of the current snapshot", async () => {
+// Walks over several proxies, between publishes, are those of clients in test/world.
+test("a walk keeps to the snapshot it began in, which a page number does not", async () => {
   const storage = memoryStorage(new Map());
   await publishRecords(storage, recordsOf(0, 50));
   const proxy = await start(storage);
-  const total = async () => (await proxy.page({ page: 2, pageSize: 20 })).total;
+  const { nextCursor } = await proxy.page({ pageSize: 20 });
+  const totals = async () =>
+    Promise.all(
+      [{ cursor: nextCursor! }, { page: 2, pageSize: 20 }].map(
+        async (query) => (await proxy.page(query)).total,
+      ),
+    );
   await publishRecords(storage, recordsOf(0, 60));
-  expect(await total()).toBe(50);
+  expect(await totals()).toEqual([50, 50]);
   await proxy.refresh();
-  expect(await total()).toBe(60);
+  expect(await totals()).toEqual([50, 60]);
 });
 
 describe("a cursor whose snapshot is not kept", () => {

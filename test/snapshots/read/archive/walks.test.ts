@@ -75,6 +75,15 @@ test("gzip is one member whose text is the identity body, for any filter, page a
       expect(body.readUInt32LE(body.length - 8)).toBe(crc32(inflated));
       expect(body.readUInt32LE(body.length - 4)).toBe(inflated.length);
     }),
-    { numRuns: 60 },
+    {
+      numRuns: 60,
+      // Whole runs, cut ones, single markets of many runs, and nothing at all.
+      examples: [
+        [{ filters: {}, page: 1, pageSize: 160 }],
+        [{ filters: {}, page: 3, pageSize: 7 }],
+        [{ filters: { disputed: "true" }, page: 1, pageSize: 160 }],
+        [{ filters: {}, page: 1000, pageSize: 100 }],
+      ],
+    },
   );
 });
