@@ -1,8 +1,7 @@
-import { createHash } from "node:crypto";
 import { meanings } from "../../schemas/meanings.ts";
 import { inListOrder, listEntryOf, type ProtocolScore, type ScoreListEntry } from "../../schemas/records.ts";
 import { type TierChange, Tiers } from "../../schemas/store/stored-objects.ts";
-import { layout } from "../store/layout.ts";
+import { layout, sha256 } from "../store/layout.ts";
 import { renderBadge } from "./badge.ts";
 import { cardKey } from "./card.ts";
 import {
@@ -233,7 +232,7 @@ export function readTiers(bytes: Buffer | undefined): Tiers | undefined {
 
 /** A UUID of version 8 made of what changed, so that it stays when the site moves. */
 export function changeId({ slug, from, to, at }: TierChange): string {
-  const digits = createHash("sha256").update([slug, from, to, at].join("\n")).digest("hex");
+  const digits = sha256([slug, from, to, at].join("\n"));
   const variant = "89ab"[Number.parseInt(digits[16]!, 16) % 4];
   const parts = [digits.slice(0, 8), digits.slice(8, 12), `8${digits.slice(13, 16)}`];
   return `urn:uuid:${[...parts, `${variant}${digits.slice(17, 20)}`, digits.slice(20, 32)].join("-")}`;

@@ -67,7 +67,6 @@ export function openSections<Bytes extends Uint8Array>(
   return { header, sections, body, section: sectionViews(key, sections, body) };
 }
 
-/** Throws CorruptObjectError when the section is missing, cut off, or not of the expected size. */
 export type Sections<Bytes extends Uint8Array> = (name: string, expectedBytes?: number) => Bytes;
 
 export function sectionViews<Bytes extends Uint8Array>(

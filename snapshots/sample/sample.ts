@@ -5,7 +5,6 @@ import { forgeTiers } from "../../schemas/versions.ts";
 import { inSession } from "../sources/duckdb/duckdb.ts";
 import { quoted, textList } from "../sources/duckdb/sql-literals.ts";
 import * as words from "./words.ts";
-import { chains, protocolKinds, protocolStems } from "./words.ts";
 
 /** Equal options give equal rows, whatever the machine's time zone, clock or number of cores. */
 export interface SampleOptions {
@@ -252,8 +251,8 @@ SELECT ${slugOf} AS slug, bri, ${tierName("bri")} AS forge_scale,
   {'blast_radius': below(p, 'blast', 400), 'upstream_deps': below(p, 'deps', 30)} AS cascade,
   {${findings("critical", 2, 3)}, ${findings("high", 8, 2)},
     ${findings("medium", 24, 1)}} AS findings,
-  {'category': ${textList(protocolKinds.map(([, category]) => category))}[1 + ${kind}],
-    'chain': pick(p, 'chain', ${textList(chains)}), 'tvl': ${tvlOf},
+  {'category': ${textList(words.protocolKinds.map(([, category]) => category))}[1 + ${kind}],
+    'chain': pick(p, 'chain', ${textList(words.chains)}), 'tvl': ${tvlOf},
     'contracts': 1 + below(p, 'contracts', 200),
     'z_factor': (below(p, 'z', 4000) - 2000)::DOUBLE / 1000} AS metadata
 FROM walked QUALIFY age > ${daysBack} ORDER BY bits(run, 'order')`;
@@ -264,11 +263,11 @@ const tvl = `exp(17.9 + 3 * (part(p, 'tvl a') + part(p, 'tvl b') + part(p, 'tvl 
 const tvlOf = `CASE WHEN ${tvl} < 1e6 THEN printf('$%.0fK', ${tvl} / 1e3)
       WHEN ${tvl} < 1e9 THEN printf('$%.2fM', ${tvl} / 1e6) ELSE printf('$%.2fB', ${tvl} / 1e9) END`;
 
-const kind = `p // ${protocolStems.length} % ${protocolKinds.length}`;
-const edition = `p // ${protocolStems.length * protocolKinds.length}`;
+const kind = `p // ${words.protocolStems.length} % ${words.protocolKinds.length}`;
+const edition = `p // ${words.protocolStems.length * words.protocolKinds.length}`;
 
 /** `example-lend`, then `example-lend-v2` and so on, with `.v3` for every third edition. */
-const slugOf = `concat(${textList(protocolStems)}[1 + p % ${protocolStems.length}], '-',
-  ${textList(protocolKinds.map(([slug]) => slug))}[1 + ${kind}],
+const slugOf = `concat(${textList(words.protocolStems)}[1 + p % ${words.protocolStems.length}], '-',
+  ${textList(words.protocolKinds.map(([slug]) => slug))}[1 + ${kind}],
   CASE WHEN ${edition} = 0 THEN ''
   ELSE concat(CASE WHEN ${edition} % 3 = 2 THEN '.v' ELSE '-v' END, ${edition} + 1) END)`;

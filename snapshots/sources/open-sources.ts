@@ -67,7 +67,7 @@ export async function openSources(folder: SourceFolder, options: SourcesOptions)
   const rowDigests = await withConnection(instance, digestKind);
   const files = listed.flatMap((source) => source.files);
   const hashed = await hashContents(files, filesOfOthers(options));
-  if (pinned) requirePinned(pinned, namedContents(files, hashed, unfetched));
+  if (pinned) requirePinned(pinned, files, hashed, unfetched);
   const comparable = known?.rowDigests === rowDigests ? known.files : undefined;
   const unchanged = findUnchanged(listed[0]!, hashed, unfetched, comparable);
   const isRead = (file: SourceFile) => !unchanged.has(file);
@@ -207,25 +207,21 @@ function filesOfOthers({ known, pinned }: SourcesOptions): Map<string, NamedCont
   return new Map(pinned?.files.flatMap((file) => (unread.has(file.hash) ? [[file.name, file]] : [])));
 }
 
-/** Files that are here and could be hashed, and those that were not fetched. */
-function namedContents(
+/** Compares files that are here and could be hashed, and those that were not fetched. */
+function requirePinned(
+  pinned: PinnedFiles,
   files: readonly SourceFile[],
   { contents }: HashedFiles,
   unfetched: ReadonlyMap<string, SourceFileRef>,
-): NamedContent[] {
-  const here = files.flatMap((file) => {
-    const content = contents.get(file);
-    return content ? [{ name: file.name, ...content }] : [];
-  });
-  return [...here, ...[...unfetched].map(([name, { hash, bytes }]) => ({ name, hash, bytes }))];
-}
-
-function requirePinned({ files }: PinnedFiles, found: readonly NamedContent[]): void {
-  const [before, now] = [files, found].map((all) => new Map(all.map(({ name, hash }) => [name, hash])));
+): void {
+  const before = new Map(pinned.files.map(({ name, hash }) => [name, hash]));
+  const now = new Map<string, string>();
+  for (const file of files) if (contents.has(file)) now.set(file.name, contents.get(file)!.hash);
+  for (const [name, { hash }] of unfetched) now.set(name, hash);
   const refusals = new RefusalList();
   const rule = "is not as it was when the run was planned; plan another run";
-  for (const file of new Set([...before!.keys(), ...now!.keys()]))
-    if (before!.get(file) !== now!.get(file)) refusals.add({ file, rule });
+  for (const file of new Set([...before.keys(), ...now.keys()]))
+    if (before.get(file) !== now.get(file)) refusals.add({ file, rule });
   refusals.throwIfAny();
 }
 

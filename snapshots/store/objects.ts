@@ -105,7 +105,6 @@ export function namedBy(manifest: KnownManifest): Map<string, NamedObject> {
   ]);
 }
 
-/** Throws FormatError when this program does not know the format version. */
 export function parseObject<T>(key: string, bytes: Uint8Array, schema: z.ZodType<T>): T {
   const value = parseJson(key, bytes);
   const result = schema.safeParse(value);

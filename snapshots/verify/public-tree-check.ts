@@ -8,7 +8,6 @@ import { CorruptObjectError, MissingObjectError, unless } from "../store/errors.
 import { artefactFolders, hashIn, layout, sha256 } from "../store/layout.ts";
 import { readCommit } from "../store/log/commits.ts";
 import { objectsIn } from "../store/objects.ts";
-import type { Storage } from "../store/storage.ts";
 import type { Trust } from "../trust/trust.ts";
 import type { CheckedCommit, CheckedLog } from "./log-check.ts";
 import { publishAgain, type StoreCheck } from "./store-check.ts";
@@ -94,11 +93,24 @@ async function checkFiles(
  */
 export async function checkExports(
   check: StoreCheck,
-  log: Pick<CheckedLog, "commits" | "last">,
+  { commits, last }: Pick<CheckedLog, "commits" | "last">,
   trust: Trust | undefined,
 ): Promise<void> {
   const { storage } = check;
   const checked = new Set<string>();
+  const requireCommitOf = async (key: string, record: ExportRecord) => {
+    const later = () => unless(CorruptObjectError, () => readCommit(storage, record.commit));
+    const commit = record.commit > last ? await later() : commits.get(record.commit);
+    const rows = record.files.reduce((sum, file) => sum + file.rows, 0);
+    // Commits before the oldest one in the store may be gone.
+    const agrees = commit
+      ? commit.entry.snapshotId === record.snapshotId &&
+        commit.entry.archiveRoot === record.archiveRoot &&
+        commit.entry.publishedAt === record.publishedAt &&
+        commit.entry.counts.markets === rows
+      : record.commit < (commits.keys().next().value ?? Number.POSITIVE_INFINITY);
+    if (!agrees) throw new CorruptObjectError(key, "it disagrees with its commit");
+  };
   for (const kind of [layout.exportedChanges, layout.exportRecord])
     await check.each(storage.list(kind.prefix), async ({ key, bytes }, part) => {
       const record = await part.attempt(async () => {
@@ -106,7 +118,7 @@ export async function checkExports(
         if (!found) throw new MissingObjectError(key);
         const refusal = trust?.refusalOf(kind(hashIn(key)), found);
         if (refusal) throw refusal;
-        if ("snapshotId" in found) await requireCommitOf(storage, key, found, log);
+        if ("snapshotId" in found) await requireCommitOf(key, found);
         return found;
       });
       if (record) part.count(key, bytes);
@@ -116,25 +128,6 @@ export async function checkExports(
         await part.attempt(() => checkFile(part, file));
       }
     });
-}
-
-async function requireCommitOf(
-  storage: Storage,
-  key: string,
-  record: ExportRecord,
-  { commits, last }: Pick<CheckedLog, "commits" | "last">,
-): Promise<void> {
-  const later = () => unless(CorruptObjectError, () => readCommit(storage, record.commit));
-  const commit = record.commit > last ? await later() : commits.get(record.commit);
-  const rows = record.files.reduce((sum, file) => sum + file.rows, 0);
-  // Commits before the oldest one in the store may be gone.
-  const agrees = commit
-    ? commit.entry.snapshotId === record.snapshotId &&
-      commit.entry.archiveRoot === record.archiveRoot &&
-      commit.entry.publishedAt === record.publishedAt &&
-      commit.entry.counts.markets === rows
-    : record.commit < (commits.keys().next().value ?? Number.POSITIVE_INFINITY);
-  if (!agrees) throw new CorruptObjectError(key, "it disagrees with its commit");
 }
 
 async function checkFile(check: StoreCheck, file: ParquetFile): Promise<void> {

@@ -8,6 +8,7 @@ import {
 import { shorten } from "../../../schemas/errors.ts";
 import { type Members, type Shape, sourceName } from "../../../schemas/shapes.ts";
 import { foldCase, isInteger, isText, membersOf, type NamedType } from "../duckdb/duckdb.ts";
+import type { Refusal } from "../sources.ts";
 import {
   bareJson,
   type FileField,
@@ -31,11 +32,7 @@ import {
   unwanted,
 } from "./source-tables.ts";
 
-interface SchemaFault {
-  column: string;
-  value?: string;
-  rule: string;
-}
+type SchemaFault = Pick<Refusal, "value" | "rule"> & { column: string };
 
 /**
  * `empty` are paths of lists without an item in any row: these may be of any type. `extra` has the columns and struct

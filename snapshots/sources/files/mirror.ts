@@ -1,4 +1,4 @@
-import { type FileHandle, link, mkdir, mkdtemp, open, readdir, rm, stat } from "node:fs/promises";
+import { link, mkdir, mkdtemp, open, readdir, rm, stat } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { GetObjectCommand, type S3Client } from "@aws-sdk/client-s3";
 import type { Size, SourceFileRef } from "../../../schemas/store/stored-objects.ts";
@@ -224,51 +224,47 @@ async function download(
   client: S3Client,
   location: S3Location,
   file: RemoteFile,
-  target: Target,
+  { path, signal, received }: Target,
 ): Promise<void> {
   for (let tries = 1; ; tries += 1) {
-    const output = await open(target.path, "w", 0o600);
+    const output = await open(path, "w", 0o600);
     try {
-      return await transfer(client, location, file, output, target);
+      const seconds = answerSeconds + file.bytes / slowestBytesPerSecond;
+      const abortSignal = AbortSignal.any([signal, AbortSignal.timeout(Math.ceil(seconds * 1000))]);
+      const body = await request(client, location, file, abortSignal);
+      await output.writeFile(chunksOf(body, file, abortSignal, received));
+      // Without this, a power cut could leave an empty file under its final name.
+      return await output.sync();
     } catch (error) {
       if (!(error instanceof BrokenTransfer)) throw error;
-      if (tries === transferTries || target.signal.aborted) throw failed(location, file, error.cause);
+      if (tries === transferTries || signal.aborted) throw failed(location, file, error.cause);
     } finally {
       await output.close();
     }
   }
 }
 
-async function transfer(
-  client: S3Client,
-  location: S3Location,
-  file: RemoteFile,
-  output: FileHandle,
-  { signal, received }: Target,
-): Promise<void> {
-  const seconds = answerSeconds + file.bytes / slowestBytesPerSecond;
-  const abortSignal = AbortSignal.any([signal, AbortSignal.timeout(Math.ceil(seconds * 1000))]);
-  const body = await request(client, location, file, abortSignal);
+/** What this throws comes from the connection, and what writes the chunks throws from the disk. */
+async function* chunksOf(
+  body: AsyncIterable<Uint8Array>,
+  { bytes }: RemoteFile,
+  signal: AbortSignal,
+  received: Target["received"],
+) {
   let length = 0;
-  // Errors in this generator come from the connection; errors in writeFile outside it come from the disk.
-  async function* chunks() {
-    try {
-      for await (const chunk of body) {
-        abortSignal.throwIfAborted();
-        length += chunk.length;
-        if (length > file.bytes) throw new Error(`more than the ${file.bytes} bytes listed`);
-        received(chunk.length);
-        yield chunk;
-      }
-      if (length < file.bytes) throw new Error(`${length} of ${file.bytes} bytes`);
-    } catch (error) {
-      received(-length);
-      throw new BrokenTransfer("broke off", { cause: error });
+  try {
+    for await (const chunk of body) {
+      signal.throwIfAborted();
+      length += chunk.length;
+      if (length > bytes) throw new Error(`more than the ${bytes} bytes listed`);
+      received(chunk.length);
+      yield chunk;
     }
+    if (length < bytes) throw new Error(`${length} of ${bytes} bytes`);
+  } catch (error) {
+    received(-length);
+    throw new BrokenTransfer("broke off", { cause: error });
   }
-  await output.writeFile(chunks());
-  // Without this, a power cut could leave an empty file under its final name.
-  await output.sync();
 }
 
 async function request(

@@ -105,7 +105,6 @@ async function namesBelow(root: string, name: string, above: readonly string[] =
   return [`${name}/`, ...below.flat()];
 }
 
-/** Throws SourceRefusal when a file of a source has been changed, removed or added since it was listed. */
 export async function refuseChanges(
   folder: SourceFolder,
   name: SourceTable["name"],

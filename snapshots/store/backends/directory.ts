@@ -169,7 +169,6 @@ async function wholeOf(file: number, key: string, maxBytes: number): Promise<Byt
   return { offset: 0, bytes: info.size };
 }
 
-/** Throws CorruptObjectError, which names `key`, when the file ends before the range does. */
 export async function readBytes(file: number, key: string, range: ByteRange): Promise<Buffer> {
   const { offset, bytes } = range;
   const buffer = Buffer.allocUnsafeSlow(bytes);

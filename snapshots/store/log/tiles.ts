@@ -151,7 +151,6 @@ export class LogTree implements TreeHead {
     this.head = head;
   }
 
-  /** Throws CorruptObjectError when neither tiles nor commits give the tree that the commit names. */
   static async upTo(storage: Storage, commit: Commit): Promise<LogTree> {
     const byTiles = await LogTree.byTiles(storage, commit);
     if (byTiles) return byTiles;
