@@ -90,7 +90,9 @@ function addressOf({ url }: Witness): string {
 }
 
 async function requestOf({ note, consistency }: Submission, from: number): Promise<string> {
-  const unproved = ({ message }: TileError) => refusing(`it cannot be asked: ${message}`)();
+  const unproved = ({ message }: TileError): never => {
+    throw new Refusal(`it cannot be asked: ${message}`);
+  };
   const proof = from === 0 ? [] : await unless(TileError, () => consistency(from), unproved);
   if (proof.length > maxProof) throw new Refusal(`the proof from ${from} has more than ${maxProof} hashes`);
   return [`old ${from}`, ...proof.map((hash) => hash.toString("base64")), "", note].join("\n");
