@@ -82,7 +82,9 @@ export async function collectGarbage(storage: Storage, options: CollectOptions):
   const { unreachable, mayGo, keptCommits, tiers } = await survey.run(places);
   const doomed = unreachable.filter(mayGo);
   const gone = options.dryRun ? doomed : await remove(storage, survey, doomed);
-  if (!options.dryRun) await removeOldRecords(storage, options.now);
+  if (!options.dryRun)
+    for await (const { key, modified } of storage.list(layout.collecting.prefix))
+      if (options.now.getTime() - modified.getTime() > recordHours * hour) await storage.delete(key);
   const leftovers = options.dryRun ? 0 : ((await storage.removeLeftovers?.()) ?? 0);
   return {
     keptCommits,
@@ -124,12 +126,6 @@ async function remove(storage: Storage, survey: Survey, doomed: readonly ObjectI
   }
   if (doomed.length > 0) await storage.delete(layout.collecting(id));
   return gone;
-}
-
-async function removeOldRecords(storage: Storage, now: Date): Promise<void> {
-  for await (const { key, modified } of storage.list(layout.collecting.prefix)) {
-    if (now.getTime() - modified.getTime() > recordHours * hour) await storage.delete(key);
-  }
 }
 
 /** A commit, and the rules that keep its snapshot, as a mask. */

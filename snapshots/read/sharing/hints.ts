@@ -148,8 +148,9 @@ function readNode(node: Node, depth = 0): Condition {
   const reversed = first.op === "literal";
   const [column, literal] = reversed ? [second, first] : [first, second];
   const name = columnNamed(column.name);
-  // Values are compared as the type to which the reader casts both.
-  const fits = column.op === "column" && literal.op === "literal" && comparedAs(column.valueType, name);
+  // Values are compared as the type to which the reader casts both, which must keep the order of the column's values.
+  const isOrdered = types[kinds.get(name) ?? ""]?.includes(String(column.valueType));
+  const fits = column.op === "column" && literal.op === "literal" && isOrdered;
   if (!fits || column.valueType !== literal.valueType || typeof literal.value !== "string") return unknown;
   return compared(op, name, literal.value, reversed);
 }
@@ -162,10 +163,6 @@ const types: Record<string, readonly string[]> = {
   double: ["double"],
   time: ["timestamp"],
 };
-
-/** Whether a type keeps the order of a column's values. */
-const comparedAs = (type: unknown, column: string) =>
-  Boolean(types[kinds.get(column) ?? ""]?.includes(String(type)));
 
 const operators: Record<string, string> = {
   "=": "equal",

@@ -78,10 +78,8 @@ async function sourceFile(folder: SourceFolder, name: string): Promise<SourceFil
   return { path: await realpath(path), name, fingerprint: found };
 }
 
-const nameOf = (root: string, path: string) => relative(root, path).split(sep).join("/");
-
 function refusalOf(root: string, path: string, rule: string): SourceRefusal {
-  return new SourceRefusal([{ file: nameOf(root, path), rule }]);
+  return new SourceRefusal([{ file: relative(root, path).split(sep).join("/"), rule }]);
 }
 
 /**
