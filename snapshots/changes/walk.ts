@@ -1,6 +1,6 @@
 import type { Manifest, SegmentRef } from "../../schemas/store/stored-objects.ts";
 import { compareKeys, type MarketLine, marketOfLine } from "../format/market-line.ts";
-import { type Page, readRun, type StoredPage } from "../format/page.ts";
+import { type Page, readRun } from "../format/page.ts";
 import { readPages } from "../index/segment.ts";
 import type { Turn } from "../store/in-parallel.ts";
 import { layout } from "../store/layout.ts";
@@ -8,7 +8,7 @@ import type { ReadObject } from "../store/objects.ts";
 
 /** A market whose text the other snapshot does not have. */
 interface DifferingRow extends MarketLine {
-  page: StoredPage;
+  page: Page;
   /** Counted from the newest. */
   index: number;
 }

@@ -167,19 +167,20 @@ export function splice(pieces: readonly (DeflatePiece | Spliced)[]): Spliced {
 }
 
 /** The last piece must be final, and no other. `header` is gzipHeader, or one with a field. */
-export function joinGzip(pieces: readonly DeflatePiece[], header: Buffer = gzipHeader): Buffer {
+export const joinGzip = (pieces: readonly DeflatePiece[], header?: Buffer): Buffer =>
+  Buffer.concat(memberOf(pieces, header));
+
+function memberOf(pieces: readonly (DeflatePiece | Spliced)[], header: Buffer = gzipHeader): Buffer[] {
   const { parts, rawBytes, crc } = splice(pieces);
-  return Buffer.concat([header, ...parts, trailer(crc, rawBytes)]);
+  return [header, ...parts, trailer(crc, rawBytes)];
 }
 
 /**
  * One gzip member of the raw bytes `head`, the spliced pieces, and the raw bytes `tail`, as parts that are not copied
  * together. `head` and `tail` have at most 65,535 bytes.
  */
-export function gzipAround(head: Buffer, between: Spliced, tail: Buffer): Buffer[] {
-  const { parts, rawBytes, crc } = splice([storedPiece(head), between, storedPiece(tail, true)]);
-  return [gzipHeader, ...parts, trailer(crc, rawBytes)];
-}
+export const gzipAround = (head: Buffer, between: Spliced, tail: Buffer): Buffer[] =>
+  memberOf([storedPiece(head), between, storedPiece(tail, true)]);
 
 const trailerBytes = 8;
 

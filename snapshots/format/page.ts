@@ -50,22 +50,19 @@ export interface Run {
 }
 
 /** The part of a page's table entry that reading the page needs. */
-export interface StoredPage {
+export interface CompressedPage {
   markets: number;
   /** SHA-256 of the stored bytes. */
   hash: string;
   /** Stored bytes. */
   bytes: number;
   runs: Run[];
+  /** The hashes of the runs one after the other, in hexadecimal. */
+  runHashes: string;
 }
 
 /** Half a SHA-256, of the run's compressed bytes. */
 export const runHashBytes = 16;
-
-/** `runHashes` has the hashes of the runs one after the other, in hexadecimal. */
-export interface CompressedPage extends StoredPage {
-  runHashes: string;
-}
 
 /** The whole entry in the page table of a segment. */
 export interface Page extends CompressedPage {
@@ -198,7 +195,7 @@ export function isRun({ runHashes }: CompressedPage, index: number, bytes: Buffe
 export function readRun(
   key: string,
   stored: Buffer,
-  { markets, runs }: Pick<StoredPage, "markets" | "runs">,
+  { markets, runs }: Pick<CompressedPage, "markets" | "runs">,
   index: number,
 ): Buffer[] {
   const lines = splitLines(inflatePiece(key, index, runsPiece(stored, runs, index)));

@@ -10,7 +10,7 @@ import {
 } from "../../changes/difference.ts";
 import { ChangePart, partLines, putLine } from "../../changes/record.ts";
 import { compressPiece, type DeflatePiece, GzipMember } from "../../format/gzip.ts";
-import { readRun, runMarkets, type StoredPage } from "../../format/page.ts";
+import { type CompressedPage, readRun, runMarkets } from "../../format/page.ts";
 import type { Turn } from "../../store/in-parallel.ts";
 import { layout } from "../../store/layout.ts";
 import type { StreamChunk } from "../answer.ts";
@@ -163,7 +163,7 @@ export function partTexts(objects: ObjectCache, parts: readonly ChangePartRef[])
   };
 }
 
-export function pageTexts(objects: ObjectCache, pages: readonly StoredPage[]): ChangeTexts {
+export function pageTexts(objects: ObjectCache, pages: readonly CompressedPage[]): ChangeTexts {
   return {
     bytes: pages.length * pageBytes,
     lines: (source) => pages[source]!.markets,

@@ -10,7 +10,7 @@ import type {
 import { Entries, netSides, type Sides } from "../../changes/difference.ts";
 import { changeParts, maxRecordLines, rowOf } from "../../changes/record.ts";
 import { differingRows } from "../../changes/walk.ts";
-import type { StoredPage } from "../../format/page.ts";
+import type { CompressedPage } from "../../format/page.ts";
 import { MissingObjectError, ObjectError, unless } from "../../store/errors.ts";
 import { inOrder, type Turn } from "../../store/in-parallel.ts";
 import { layout } from "../../store/layout.ts";
@@ -225,7 +225,7 @@ export class ChangesReader {
     await turn();
     const [older, newer] = [await this.#manifest(from), await this.#manifest(to)];
     if (!older || !newer) return undefined;
-    const pages: StoredPage[] = [];
+    const pages: CompressedPage[] = [];
     const sides: Sides = { before: new Entries(), after: new Entries() };
     return unless(MissingObjectError, async () => {
       for await (const { before, after } of differingRows(this.#read, older, newer, turn)) {

@@ -65,7 +65,7 @@ test("a large difference gives others their turn after every piece of it", async
   for (let n = 0; n < removed; n += 1) sides.before.add(rowAt(n));
   for (let n = 0; n < added; n += 1) sides.after.add(rowAt(removed + n), n);
   const objects = new ObjectCache(memoryStorage(new Map()), 1000);
-  const texts = pageTexts(objects, [{ markets: 2, hash: "a", bytes: 1, runs: [] }]);
+  const texts = pageTexts(objects, [{ markets: 2, hash: "a", bytes: 1, runs: [], runHashes: "" }]);
   let yields = 0;
   const net = await netOf(sides, texts, async () => {
     Watched.since = 0;
@@ -82,7 +82,7 @@ test("a large difference gives others their turn after every piece of it", async
 
 test("a page is held once, however many of its markets differ, and a part as it is added", () => {
   const objects = new ObjectCache(memoryStorage(new Map()), 1000);
-  const pages = ["a", "b", "c"].map((hash) => ({ markets: 2, hash, bytes: 1, runs: [] }));
+  const pages = ["a", "b", "c"].map((hash) => ({ markets: 2, hash, bytes: 1, runs: [], runHashes: "" }));
   const held: typeof pages = [];
   expect(pages.flatMap((page) => [placeIn(held, page), placeIn(held, page)])).toEqual([0, 0, 1, 1, 2, 2]);
   expect(pageTexts(objects, held).bytes).toBe(3 * 4000);
