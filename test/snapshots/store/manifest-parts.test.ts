@@ -7,7 +7,7 @@ import { collectGarbage } from "../../../snapshots/maintain/gc.ts";
 import { layout, sha256 } from "../../../snapshots/store/layout.ts";
 import { newestCommit, readCommit } from "../../../snapshots/store/log/commits.ts";
 import { divideManifest, readManifest, readScoreText, scoreText } from "../../../snapshots/store/manifest.ts";
-import { partsOf, referTo, scoreObjects } from "../../../snapshots/store/objects.ts";
+import { partsOf, referTo } from "../../../snapshots/store/objects.ts";
 import { verify } from "../../../snapshots/verify/verify.ts";
 import { segmentEnds } from "../../helpers/archive/odd-markets.ts";
 import { marketsOf, publishRecords, recordsOf } from "../../helpers/publish/records.ts";
@@ -174,6 +174,7 @@ async function storeOfLists(): Promise<{ objects: Objects; records: HistoricalMa
   }
 }
 
+// That a run makes it anew is in test/snapshots/publish/damage.test.ts.
 describe("a lost part", () => {
   test("stops a collection, where the manifest is still there", async () => {
     const storage = memoryStorage(new Map());
@@ -198,30 +199,6 @@ describe("a lost part", () => {
       await storage.put(key, bytes);
     }
     await expect(collectGarbage(storage, options)).resolves.toMatchObject({ keptCommits: 2 });
-  });
-
-  test("is made again by the next run under its old name, damaged or not, with what it names alone", async () => {
-    const { objects, records } = await storeOfLists();
-    const storage = memoryStorage(objects);
-    const whole = await contentOf(storage);
-    const manifest = newestManifest(objects);
-    const { size } = scoreObjects(manifest.scores);
-    const named = [
-      // With its words, its ids, the digests and origins of its rows.
-      ...manifest.lists.map((segments) => 1 + 5 * segments.length),
-      1 + size,
-    ];
-    for (const [place, key] of [...partsOf(manifest).keys()].entries())
-      for (const damage of [() => storage.delete(key), () => storage.put(key, Buffer.from("{}"))]) {
-        await damage();
-        const warnings: string[] = [];
-        const warn = (line: string) => void warnings.push(line);
-        const { outcome, commit, uploaded } = await publishRecords(storage, records, 700, { warn });
-        expect([outcome, commit]).toEqual(["unchanged", 1]);
-        expect(warnings).toEqual([expect.stringMatching(`^${key}: .*; it is made again from the sources$`)]);
-        expect(uploaded.objects, key).toBeLessThanOrEqual(named[place]!);
-        expect(await contentOf(storage)).toEqual(whole);
-      }
   });
 
   test("does not keep a run from publishing a change, and the older snapshot alone lacks it then", async () => {
