@@ -1,20 +1,15 @@
-import { join } from "node:path";
 import { afterEach, describe, expect, test } from "vitest";
 import { Checked } from "../../../schemas/store/stored-objects.ts";
-import { directoryStorage } from "../../../snapshots/store/backends/directory.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { newestCommit } from "../../../snapshots/store/log/commits.ts";
 import { unseal } from "../../../snapshots/store/objects.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
-import { withDuckDb } from "../../helpers/archive/sql.ts";
 import { type ArchiveProxy, startArchiveProxy } from "../../helpers/http/archive-proxy.ts";
 import { snapshotCommand } from "../../helpers/publish/commands.ts";
-import { loadSample, publishCounted, writeTables } from "../../helpers/publish/editable-sources.ts";
 import { inArchiveOrder, publishRecords, recordsAfter } from "../../helpers/publish/records.ts";
 import {
   type Content,
   contents,
-  expectShown,
   publishContent,
   rollBack,
   storeOf,
@@ -126,29 +121,5 @@ describe("npm run snapshot -- rollback", () => {
     expect(await run("rollback 77")).toMatchObject({ code: 2, stdout: "" });
     expect(await run("rollback")).toMatchObject({ code: 2, stdout: "" });
     expect((await run("verify")).code).toBe(0);
-  });
-
-  test("holds publish with exit code 3, which says how to go on", async () => {
-    const place = join(folder, "command");
-    const storage = directoryStorage(join(place, "store"));
-    await withDuckDb(folder, async (sql) => {
-      await loadSample(sql, place, { markets: 60, protocols: 3 });
-      const sources = join(place, "sources");
-      await publishCounted(await writeTables(sql, sources), storage, folder);
-      await sql.run("UPDATE markets SET question = 'Really?' WHERE id = (SELECT min(id) FROM markets)");
-      await publishCounted(await writeTables(sql, sources), storage, folder);
-    });
-    const run = (args: string) => snapshotCommand([...args.split(" "), "--store", "store"], { from: place });
-    expect((await run("rollback 1")).code).toBe(0);
-    const held = await run("publish --sources sources --json");
-    expect(held.code).toBe(3);
-    expect(JSON.parse(held.stdout).error).toMatchObject({ exitCode: 3, refusals: [] });
-    expect(held.stderr).toContain(
-      "commit 3 is a rollback, which puts publishing on hold; publish with --resume to end that",
-    );
-    expect((await run("publish --sources sources --dry-run")).code).toBe(3);
-    const resumed = await run("publish --sources sources --resume --json");
-    expect(JSON.parse(resumed.stdout)).toMatchObject({ outcome: "published", commit: 4 });
-    await expectShown(storage, 4);
   });
 });

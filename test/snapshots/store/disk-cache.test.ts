@@ -36,7 +36,8 @@ function open(objects: readonly Buffer[], maxBytes = 2 ** 20) {
 }
 
 const pathOf = (bytes: Buffer) => join(directory, sha256(bytes).slice(0, 2), sha256(bytes));
-const kept = (bytes: Buffer) => vi.waitFor(() => stat(pathOf(bytes)), { timeout: 590_000, interval: 1 });
+const eventually = <T>(work: () => T) => vi.waitFor(work, { timeout: 590_000, interval: 1 });
+const kept = (bytes: Buffer) => eventually(() => stat(pathOf(bytes)));
 
 async function files(): Promise<string[]> {
   const found: string[] = [];
@@ -69,10 +70,7 @@ test("a kept object that was altered, cut or emptied is read from the store agai
     expect(await get(one)).toEqual(one);
     expect(reads()).toBe(1);
     expect(warnings).toEqual([]);
-    await vi.waitFor(async () => expect(await readFile(pathOf(one))).toEqual(one), {
-      timeout: 590_000,
-      interval: 1,
-    });
+    await eventually(async () => expect(await readFile(pathOf(one))).toEqual(one));
   }
 });
 
@@ -174,7 +172,7 @@ test.skipIf(!disk)(fullDisk, async () => {
   const objects = Array.from({ length: 45 }, (_, n) => objectOf(n));
   const first = open(objects);
   for (const bytes of objects) expect(await first.get(bytes)).toEqual(bytes);
-  await vi.waitFor(() => expect(first.warnings).toHaveLength(1), { timeout: 590_000, interval: 1 });
+  await eventually(() => expect(first.warnings).toHaveLength(1));
   expect(first.warnings[0]).toMatch(/^\S+cache: .*ENOSPC/);
   // What fits is of use all the same.
   const second = open(objects);

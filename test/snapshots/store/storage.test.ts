@@ -1,8 +1,7 @@
 import { execFileSync } from "node:child_process";
 import { once } from "node:events";
-import { mkdtemp, readdir, rm, symlink, writeFile } from "node:fs/promises";
+import { readdir, symlink, writeFile } from "node:fs/promises";
 import { createServer } from "node:net";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { openStorage } from "../../../snapshots/store/open-storage.ts";
@@ -10,18 +9,14 @@ import type { Storage } from "../../../snapshots/store/storage.ts";
 import { createBucket, s3Environment } from "../../helpers/servers/ceph.ts";
 import { findProgram } from "../../helpers/servers/programs.ts";
 import { type SmallS3, startSmallS3 } from "../../helpers/store/small-s3.ts";
-import { memoryStorage } from "../../helpers/store/storages.ts";
+import { listed, memoryStorage } from "../../helpers/store/storages.ts";
+import { testFolder } from "../../helpers/store/test-folder.ts";
 
 const s3 = s3Environment();
-let directory: string;
+const directory = testFolder();
 
-beforeAll(async () => {
-  directory = await mkdtemp(join(tmpdir(), "prs-storage-"));
-});
-
-afterAll(async () => {
-  await rm(directory, { recursive: true, force: true });
-});
+const keysIn = async (storage: Storage, prefix = "") =>
+  (await listed(storage, prefix)).map(({ key }) => key).sort();
 
 const backends: { name: string; skip: boolean; open: () => Promise<Storage> }[] = [
   { name: "directory", skip: false, open: async () => openStorage("store", directory) },
@@ -34,11 +29,7 @@ const backends: { name: string; skip: boolean; open: () => Promise<Storage> }[] 
 
 describe.each(backends.filter(({ skip }) => !skip))("$name storage", ({ name, open }) => {
   let storage: Storage;
-  const list = async (prefix: string) => {
-    const keys: string[] = [];
-    for await (const { key } of storage.list(prefix)) keys.push(key);
-    return keys.sort();
-  };
+  const list = (prefix: string) => keysIn(storage, prefix);
 
   beforeAll(async () => {
     storage = await open();
@@ -95,10 +86,7 @@ describe.each(backends.filter(({ skip }) => !skip))("$name storage", ({ name, op
   });
 
   test("replaces an object only while it has the tag it was listed with", async () => {
-    const tagNow = async () => {
-      for await (const { tag } of storage.list("name.json")) return tag;
-      return "none";
-    };
+    const tagNow = async () => (await listed(storage, "name.json"))[0]!.tag;
     expect(await storage.replace("name.json", Buffer.from("none"), '"0"')).toBe(false);
     await storage.put("name.json", Buffer.from("first"));
     const first = await tagNow();
@@ -134,7 +122,7 @@ describe.each(backends.filter(({ skip }) => !skip))("$name storage", ({ name, op
     }
     expect(await list("many/")).toEqual(names.toSorted());
     expect(await list("many/3/")).toEqual(names.filter((name) => name.startsWith("many/3/")).sort());
-    for await (const info of storage.list("many/5/")) {
+    for (const info of await listed(storage, "many/5/")) {
       expect(info.bytes).toBe(info.key.length);
       expect(Math.abs(Date.now() - info.modified.getTime())).toBeLessThan(3_600_000);
     }
@@ -181,7 +169,7 @@ describe("S3 storage", () => {
     expect(await storage.get("body")).toHaveLength(300_000);
     expect(gets).toHaveLength(3);
     const listings = cutFirst(2);
-    for await (const { key } of storage.list("")) expect(key).toBe("body");
+    expect(await keysIn(storage)).toEqual(["body"]);
     expect(listings).toHaveLength(3);
   });
 
@@ -259,9 +247,7 @@ describe("directory storage", () => {
     await storage.put("keys/good", Buffer.from("x"));
     for (const name of ["a b", "é (1).json", "a\\b", "..."]) {
       await writeFile(join(directory, "foreign", "keys", name), name);
-      const listed: string[] = [];
-      for await (const { key } of storage.list("keys/")) listed.push(key);
-      expect(listed).toContain(`keys/${name}`);
+      expect(await keysIn(storage, "keys/")).toContain(`keys/${name}`);
       expect(String(await storage.get(`keys/${name}`))).toBe(name);
       await storage.delete(`keys/${name}`);
       expect(await storage.get(`keys/${name}`)).toBeUndefined();
@@ -288,29 +274,17 @@ describe("directory storage", () => {
     for (const key of ["record.json", "pages/a", "pages-of-more/b"]) await storage.put(key, Buffer.from("x"));
     // Whoever looks into the folder fails.
     await symlink("loop", join(directory, "large", "pages", "loop"));
-    const listed = async (prefix: string) => {
-      const keys: string[] = [];
-      for await (const { key } of storage.list(prefix)) keys.push(key);
-      return keys;
-    };
-    expect(await listed("record.json")).toEqual(["record.json"]);
-    expect(await listed("pages-")).toEqual(["pages-of-more/b"]);
-    await expect(listed("pages")).rejects.toThrow("ELOOP");
+    expect(await keysIn(storage, "record.json")).toEqual(["record.json"]);
+    expect(await keysIn(storage, "pages-")).toEqual(["pages-of-more/b"]);
+    await expect(keysIn(storage, "pages")).rejects.toThrow("ELOOP");
   });
 
-  test("shows no file that is still being written", async () => {
-    const storage = await openStorage("half", directory);
-    await storage.put("whole.json", Buffer.from("x"));
-    await writeFile(join(directory, "half", ".tmp-0123456789abcdef"), "torn");
-    const keys: string[] = [];
-    for await (const { key } of storage.list("")) keys.push(key);
-    expect(keys).toEqual(["whole.json"]);
-  });
-
-  test("leaves no temporary file behind", async () => {
+  test("leaves no temporary file behind, and shows none that is still being written", async () => {
     const storage = await openStorage("tidy", directory);
     await storage.put("one", Buffer.from("x"));
     await storage.putIfAbsent("one", Buffer.from("y"));
     expect(await readdir(join(directory, "tidy"))).toEqual(["one"]);
+    await writeFile(join(directory, "tidy", ".tmp-0123456789abcdef"), "torn");
+    expect(await keysIn(storage)).toEqual(["one"]);
   });
 });

@@ -233,7 +233,13 @@ describe("the commands", () => {
     // The record of the last run stays unsigned until the next one.
     const after = await run("verify --store store --trusted-key ours.pub");
     expect(after.stdout).toMatch(/^checked\.json: nobody signed it: publish again\n.*\n1 fault:/);
-    expect((await run(`${publish} ${allowed} --resume`, signing)).code).toBe(0);
+    const held = await run(`${publish} ${allowed} --json`, signing);
+    expect([held.code, JSON.parse(held.stdout).error]).toMatchObject([3, { exitCode: 3, refusals: [] }]);
+    const told = "commit 4 is a rollback, which puts publishing on hold; publish with --resume to end that";
+    expect(held.stderr).toContain(told);
+    expect((await run(`${publish} ${allowed} --dry-run`, signing)).code).toBe(3);
+    const resumed = await run(`${publish} ${allowed} --resume --json`, signing);
+    expect(JSON.parse(resumed.stdout)).toMatchObject({ outcome: "published", commit: 5 });
     expect(await run("verify --store store --trusted-key ours.pub")).toMatchObject({ code: 0 });
   });
 

@@ -106,19 +106,12 @@ describe("An index that lies, of which all hashes, roots and signatures are righ
     expect((await verify(storage, () => {})).faults).toEqual([{ key: name, reason }]);
   });
 
-  test("a manifest that names another header", async () => {
-    const name = replaceManifest(objects, {
-      segments: [{ ...segment, index: { ...segment.index, hash: "ab".repeat(32) } }],
-    });
-    const reason = `it names another index header than ${layout.segment(segment.hash)} has`;
-    expect(await faultsWhenSigned()).toEqual([{ key: name, reason }]);
-  });
-
-  test("a manifest that names another root of ids", async () => {
-    const name = replaceManifest(objects, {
-      segments: [{ ...segment, ids: { ...segment.ids, root: "ab".repeat(32) } }],
-    });
-    const reason = `it names another root of the ids than ${layout.segment(segment.hash)} has`;
+  test.for<[what: string, said: string, changes: (segment: SegmentRef) => Partial<SegmentRef>]>([
+    ["header", "index header", ({ index }) => ({ index: { ...index, hash: "ab".repeat(32) } })],
+    ["root of ids", "root of the ids", ({ ids }) => ({ ids: { ...ids, root: "ab".repeat(32) } })],
+  ])("a manifest that names another %s", async ([, said, changes]) => {
+    const name = replaceManifest(objects, { segments: [{ ...segment, ...changes(segment) }] });
+    const reason = `it names another ${said} than ${layout.segment(segment.hash)} has`;
     expect(await faultsWhenSigned()).toEqual([{ key: name, reason }]);
   });
 
