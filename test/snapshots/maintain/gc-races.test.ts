@@ -1,35 +1,23 @@
-import { beforeAll, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { type CollectOptions, collectGarbage } from "../../../snapshots/maintain/gc.ts";
 import { rollback } from "../../../snapshots/maintain/rollback.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { newestCommit } from "../../../snapshots/store/log/commits.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
-import { inArchiveOrder, publishRecords, recordsOf } from "../../helpers/publish/records.ts";
+import { publishRecords } from "../../helpers/publish/records.ts";
 import { expectShown } from "../../helpers/store/rollback-store.ts";
 import { changedStorage } from "../../helpers/store/storages.ts";
-import { hour, start, storeWith } from "../../helpers/store/timed-store.ts";
+import { content, hour, start, storeWith } from "../../helpers/store/timed-store.ts";
 import { faultsOf } from "../../helpers/store/verified.ts";
 
 const now = new Date(start + 100 * hour);
-const content = (round: number) =>
-  inArchiveOrder([
-    ...recordsOf(0, 60).filter((_, n) => n % 11 !== round),
-    ...recordsOf(100 + round, 104 + round),
-  ]);
-/** Three snapshots; only the newest is kept. */
-let three: Awaited<ReturnType<typeof storeWith>>;
-
-beforeAll(async () => {
-  three = await storeWith(3, content);
-});
-
 /** Collects all but the newest snapshot. */
 const collectIn = (storage: Storage, options: Partial<CollectOptions> = {}) =>
   collectGarbage(storage, { keepHours: 48, keepCommits: 1, dryRun: false, now, ...options });
 
 /** A collection deletes what it found unreachable, and somebody brings that back. The world holds it elsewhere too. */
 test("a publish and a rollback to what a collection deletes are refused, and the publish succeeds after it", async () => {
-  const { storage } = three.copy();
+  const { storage } = await storeWith(3);
   let refused: Promise<unknown[]> | undefined;
   const bringBack = () => [publishRecords(storage, content(0), 700), rollback(storage, "1", () => now)];
   const held = changedStorage(storage, {
@@ -50,7 +38,7 @@ test("a publish and a rollback to what a collection deletes are refused, and the
 });
 
 test("a run whose commit another one followed, and whose snapshot was collected, shows the newest", async () => {
-  const { storage, pass } = three.copy();
+  const { storage, pass } = await storeWith(3);
   let followed = false;
   const held = changedStorage(storage, {
     // Read after the commit, before the names.
@@ -74,7 +62,7 @@ test.for([
   { what: "record of a change", prefix: layout.changeRecord.prefix },
   { what: "manifest", prefix: layout.manifest.prefix },
 ])("the $what that a publisher puts while a collection lists goes with its parts", async ({ prefix }) => {
-  const { storage, pass, collect, now: time } = await storeWith(1, content);
+  const { storage, pass, collect, now: time } = await storeWith(1);
   const [written, listed] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
   const publisher = changedStorage(storage, {
     async put(key, body) {
