@@ -1,27 +1,20 @@
 import { once } from "node:events";
 import { type AddressInfo, createServer } from "node:net";
-import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { expect, onTestFinished, test } from "vitest";
 import { parseRedisUrl, redisQuota } from "../../../proxy/quota/redis.ts";
 import { patient } from "../../helpers/http/proxy.ts";
-import { findRedis, type TestRedis, testRedis } from "../../helpers/servers/redis.ts";
+import { findRedis, testRedis } from "../../helpers/servers/redis.ts";
 
 const program = findRedis();
 
-describe.skipIf(!program)("QUOTA_STORE=redis://…", () => {
-  let redis: TestRedis;
-  let ends: (() => Promise<void>)[];
-  beforeEach(async () => {
-    redis = await testRedis(program!);
+test.skipIf(!program)(
+  "a counter in Redis vanishes two days after its first unit, whatever the proxy's clock says",
+  async () => {
+    const redis = await testRedis(program!);
+    onTestFinished(() => redis.stop());
     await redis.start();
-    ends = [() => redis.stop()];
-  });
-  afterEach(async () => {
-    for (const end of ends.reverse()) await end();
-  });
-
-  test("a counter vanishes two days after its first unit, whatever the proxy's clock says", async () => {
     const store = await redisQuota(redis.url, patient.quotaSeconds, (error) => expect.fail(error.message));
-    ends.push(async () => store.close());
+    onTestFinished(() => store.close());
     for (const day of ["1970-01-02", "2100-03-01"]) {
       await store.take("a", day, 2, 9);
       const name = `prs:quota:${day}:a`;
@@ -35,8 +28,8 @@ describe.skipIf(!program)("QUOTA_STORE=redis://…", () => {
       expect(ahead).toBeGreaterThan(2 * 86_400_000 - 110_000);
       expect(await store.used("a", day)).toBe(2);
     }
-  });
-});
+  },
+);
 
 test("a unit whose connection is lost before it is counted is refused then, and the loss is told", async () => {
   const again = Promise.withResolvers<string>();
