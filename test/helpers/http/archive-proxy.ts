@@ -61,24 +61,18 @@ export async function startArchiveProxy(
   const keys = keyRing(storage, { now: () => now, damaged: fail });
   await keys.reload();
   const quota = createQuota(sqliteQuota(":memory:"), { onFailure: "closed", now: () => now, failed: fail });
-  const origin = storeOrigin(storage);
-  const objects = publicObjects(1024);
   const exports = new Exports(storage, catalog, readAnyLog(storage));
-  const publicLog = new PublicLog(storage, catalog.log, readAnyLog(storage));
-  const parts = {
+  const { server } = createProxyServer({
     catalog,
     exports,
-    publicLog,
-    objects,
+    publicLog: new PublicLog(storage, catalog.log, readAnyLog(storage)),
+    objects: publicObjects(1024),
     quota,
     companions: {},
     pollAge: () => 0,
     now: () => now,
-  };
-  const { server } = createProxyServer({
-    ...parts,
     keys,
-    origin,
+    origin: storeOrigin(storage),
     metrics: createMetrics(),
     trustProxy: undefined,
     files: [],
@@ -90,30 +84,25 @@ export async function startArchiveProxy(
   const port = await listenLocally(server);
   const agent = new Agent({ keepAlive: true, maxSockets: 1 });
 
-  const get: ArchiveProxy["get"] = (query, headers = {}) =>
-    call(port, `${path}?${search(query)}`, { headers: { ...bearer(key), ...headers }, agent });
+  const ask = (name: string, query: Query, headers: Record<string, string> = {}) =>
+    call(port, `/api/v1/markets/${name}?${search(query)}`, {
+      headers: { ...bearer(key), ...headers },
+      agent,
+    });
+  const found = async (name: string, query: Query) => {
+    const answer = await ask(name, query);
+    if (answer.status !== 200) expect.fail(`${name}?${search(query)}: ${answer.status} ${answer.text}`);
+    return answer.json();
+  };
   return {
     catalog,
     exports,
     refresh: () => catalog.refresh(),
-    get,
-    async page(query) {
-      const answer = await get(query);
-      if (answer.status !== 200) expect.fail(`${search(query)}: ${answer.status} ${answer.text}`);
-      return answer.json();
-    },
-    async facets(query) {
-      const target = `/api/v1/markets/facets?${search(query)}`;
-      const answer = await call(port, target, { headers: bearer(key), agent });
-      if (answer.status !== 200) expect.fail(`${target}: ${answer.status} ${answer.text}`);
-      return answer.json();
-    },
-    async problem(query) {
-      const answer = await get(query);
-      if (answer.status < 400) expect.fail(`${search(query)}: ${answer.status}`);
-      return problemOf(answer);
-    },
-    address: `http://127.0.0.1:${port}${path}`,
+    get: (query, headers) => ask("historical", query, headers),
+    page: (query) => found("historical", query),
+    facets: (query) => found("facets", query),
+    problem: async (query) => problemOf(await ask("historical", query)),
+    address: `http://127.0.0.1:${port}/api/v1/markets/historical`,
     headers: bearer(key),
     async stop() {
       agent.destroy();
@@ -124,8 +113,6 @@ export async function startArchiveProxy(
     },
   };
 }
-
-const path = "/api/v1/markets/historical";
 
 /** The query text; a space is written as + or as %20 in turn, as clients do. */
 export function search(query: Query): string {

@@ -156,9 +156,11 @@ async function start(options: TestProxyOptions, directory: string, storage: Stor
     polling = false;
   };
   if (changes.pollSeconds === undefined) whileWaiting.add(poll);
-  const stop = async () => {
+  let stopped: Promise<void> | undefined;
+  const stop = () => {
     whileWaiting.delete(poll);
-    await service.stop();
+    stopped ??= service.stop();
+    return stopped;
   };
   // Credentials are checked, but no unit is taken.
   const usage = (key: string) => call(port, "/api/v1/usage", { headers: bearer(key) });

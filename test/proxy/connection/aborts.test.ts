@@ -1,7 +1,7 @@
 import { once } from "node:events";
 import { connect, type Socket } from "node:net";
 import { join } from "node:path";
-import { afterEach, beforeAll, describe, expect, test, vi } from "vitest";
+import { afterEach, beforeAll, describe, expect, onTestFinished, test, vi } from "vitest";
 import { directoryStorage } from "../../../snapshots/store/backends/directory.ts";
 import { type FaultyOrigin, good, startOriginOf } from "../../helpers/http/faulty-origin.ts";
 import { patient, startTestProxy, type TestProxy, type TestProxyOptions } from "../../helpers/http/proxy.ts";
@@ -24,21 +24,14 @@ beforeAll(async () => {
   const bris = Object.fromEntries(Array.from({ length: protocols }, (_, n) => [`protocol-${n}`, 500]));
   await publishBook(directoryStorage(store), bookOf(bris), { markets: 60 });
 });
-afterEach(async () => {
-  vi.useRealTimers();
-  await proxy.stop();
-  await origin.stop();
-});
+afterEach(() => void vi.useRealTimers());
 
 async function start(options: TestProxyOptions): Promise<void> {
   origin = await startOriginOf(() => proxy.storage);
-  proxy = await startTestProxy({
-    ...options,
-    empty: true,
-    snapshotStore: store,
-    publicOrigin: origin.url,
-    logLevel: "silent",
-  });
+  onTestFinished(origin.stop);
+  const usual = { empty: true, snapshotStore: store, publicOrigin: origin.url, logLevel: "silent" } as const;
+  proxy = await startTestProxy({ ...options, ...usual });
+  onTestFinished(proxy.stop);
   const key = await proxy.issue({ quota: 1_000_000 });
   head = (path) => `GET ${path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${key}\r\n\r\n`;
 }

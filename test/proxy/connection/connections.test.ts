@@ -1,6 +1,5 @@
 import { subscribe, unsubscribe } from "node:diagnostics_channel";
-import type { Socket } from "node:net";
-import { afterEach, describe, expect, test } from "vitest";
+import { describe, expect, onTestFinished, test } from "vitest";
 import { type FaultyOrigin, startOriginOf } from "../../helpers/http/faulty-origin.ts";
 import { feedPath, handshake } from "../../helpers/http/live-feed.ts";
 import { startTestProxy, type TestProxy, type TestProxyOptions } from "../../helpers/http/proxy.ts";
@@ -24,29 +23,24 @@ const behindUnanswered = [
 
 let proxy: TestProxy;
 let origin: FaultyOrigin;
-let sockets: Socket[] = [];
 /** Answers of the origin that it holds back. */
 let owed: (() => void)[] = [];
-afterEach(async () => {
-  for (const socket of sockets) socket.destroy();
-  sockets = [];
-  await proxy.stop();
-  await origin.stop();
-});
 
 /** Starts a proxy over an origin that holds back its answers. */
 async function start(options: TestProxyOptions = {}): Promise<void> {
   origin = await startOriginOf(() => proxy.storage);
+  onTestFinished(origin.stop);
   const { behave } = origin;
   owed = [];
   origin.behave = (...asked) => owed.push(() => behave(...asked));
   proxy = await startTestProxy({ publicOrigin: origin.url, cacheBytes: 8, ...options });
+  onTestFinished(proxy.stop);
 }
 
 /** Sends bytes on a connection whose client never closes its side. */
 function hold(bytes: string, { port } = proxy) {
   const held = open(port, bytes, { allowHalfOpen: true });
-  sockets.push(held.socket);
+  onTestFinished(() => void held.socket.destroy());
   return held;
 }
 

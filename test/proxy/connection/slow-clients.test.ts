@@ -1,5 +1,5 @@
 import type { Socket } from "node:net";
-import { afterEach, describe, expect, test } from "vitest";
+import { describe, expect, onTestFinished, test } from "vitest";
 import type { Limits } from "../../../proxy/config.ts";
 import { startTestProxy, type TestProxy, type TestProxyOptions } from "../../helpers/http/proxy.ts";
 import { bearer, open, type RawConnection, until } from "../../helpers/http/proxy-client.ts";
@@ -8,21 +8,15 @@ const archive = "/api/v1/markets/historical?pageSize=500";
 const list = "/api/v1/scores";
 
 let proxy: TestProxy;
-let sockets: Socket[] = [];
-afterEach(async () => {
-  for (const socket of sockets) socket.destroy();
-  sockets = [];
-  await proxy.stop();
-});
-
 const start = async (limits: Partial<Limits>, options: TestProxyOptions = {}) => {
   proxy = await startTestProxy({ ...options, limits, trustProxy: { hops: 1 } });
+  onTestFinished(proxy.stop);
 };
 
 /** Opens a connection and sends the beginning of something. */
 function begin(bytes: string): RawConnection {
   const opened = open(proxy.port, bytes);
-  sockets.push(opened.socket);
+  onTestFinished(() => void opened.socket.destroy());
   return opened;
 }
 

@@ -1,6 +1,6 @@
 import { once } from "node:events";
 import type { Socket } from "node:net";
-import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { beforeEach, describe, expect, onTestFinished, test } from "vitest";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { listenGreeted, rawListener, startFeedProxy } from "../../helpers/http/live-feed.ts";
 import type { TestProxy } from "../../helpers/http/proxy.ts";
@@ -11,37 +11,29 @@ import { startSmallS3 } from "../../helpers/store/small-s3.ts";
 let proxy: TestProxy;
 let key: string;
 let first: string;
-let sockets: Socket[];
 beforeEach(async () => {
   ({ proxy, key, first } = await startFeedProxy(bookOf({ aave: 500 })));
-  sockets = [];
-});
-afterEach(async () => {
-  for (const socket of sockets) socket.destroy();
-  await proxy.stop();
+  return proxy.stop;
 });
 
-/** Registers a socket to be destroyed after the test, however the test ends. */
-function kept(socket: Socket): Socket {
-  sockets.push(socket);
+/** A client that answers no close. */
+function dumbClient(port: number, search?: string): Socket {
+  const socket = rawListener(port, key, search);
+  onTestFinished(() => void socket.destroy());
   return socket;
 }
 
 describe("a proxy that stops", () => {
   test("ends as a process on SIGTERM, with clients that answer and clients that do not", async () => {
     const command = startProxyCommand(proxy.directory, { POLL_SECONDS: "1" });
-    try {
-      const port = await command.listening();
-      const listener = await listenGreeted(port, key);
-      const dumb = kept(rawListener(port, key));
-      await once(dumb, "data");
-      command.child.kill("SIGTERM");
-      expect(await listener.closed).toBe(1001);
-      expect(await command.ended).toBe(0);
-      expect(command.output.out + command.output.err).not.toContain(key);
-    } finally {
-      await command.kill();
-    }
+    onTestFinished(command.kill);
+    const port = await command.listening();
+    const listener = await listenGreeted(port, key);
+    await once(dumbClient(port), "data");
+    command.child.kill("SIGTERM");
+    expect(await listener.closed).toBe(1001);
+    expect(await command.ended).toBe(0);
+    expect(command.output.out + command.output.err).not.toContain(key);
   });
 
   test("also lets go of a client that gets in while it stops", async () => {
@@ -57,9 +49,9 @@ describe("a proxy that stops", () => {
     };
     const { environment } = s3;
     const another = await proxy.another({ snapshotStore: "s3://bucket", environment });
-    const dumb = kept(rawListener(another.port, key));
+    const dumb = dumbClient(another.port);
     await once(dumb, "data");
-    const late = kept(rawListener(another.port, key, `?since=${first}`));
+    const late = dumbClient(another.port, `?since=${first}`);
     await asked.promise;
     const ending = another.stop();
     // Cut off when its time to answer the close was over.

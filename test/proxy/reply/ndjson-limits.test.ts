@@ -1,5 +1,5 @@
 import { randomBytes } from "node:crypto";
-import { afterEach, describe, expect, test, vi } from "vitest";
+import { describe, expect, onTestFinished, test, vi } from "vitest";
 import { revokeKey } from "../../../snapshots/keys/keys.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
@@ -32,28 +32,16 @@ const fill = (storage: Storage) =>
 const fillPlain = (storage: Storage) => publishRecords(storage, marketsOf(0, rows));
 
 let proxy: TestProxy;
-let stopped: Promise<void> | undefined;
-const stop = () => {
-  stopped ??= proxy.stop();
-  return stopped;
-};
-let readers: RowsReader[] = [];
-afterEach(async () => {
-  vi.useRealTimers();
-  for (const reader of readers) reader.leave();
-  readers = [];
-  await stop();
-});
 
 /** Starts a proxy on a copy of the archive, free to be tampered with. */
 async function start(options: TestProxyOptions = {}, content: "large" | "plain" = "large"): Promise<void> {
-  stopped = undefined;
   const { location: snapshotStore } = await linkedStore(
     folder,
     content,
     content === "large" ? fill : fillPlain,
   );
   proxy = await startTestProxy({ ...options, empty: true, snapshotStore });
+  onTestFinished(proxy.stop);
 }
 
 const get = (key: string, query = "", headers = {}, how?: Call) =>
@@ -66,7 +54,7 @@ async function open(key: string, query = "", headers = {}): Promise<RowsReader> 
     ...bearer(key),
     ...headers,
   });
-  readers.push(reader);
+  onTestFinished(reader.leave);
   return reader;
 }
 
@@ -181,14 +169,17 @@ describe("a client that reads slowly", () => {
       return heapUsed + external;
     };
     // What everything takes once.
-    expect(await (await open(keys[3]!)).toEnd()).toHaveLength(rows);
-    readers[0]!.lines.length = 0;
+    const readAll = async () => {
+      const { toEnd, lines } = await open(keys[3]!);
+      expect(await toEnd()).toHaveLength(rows);
+      lines.length = 0;
+    };
+    await readAll();
     const before = await used();
     const slow = await Promise.all(
       keys.slice(0, 3).map((key) => open(key, "", { "accept-encoding": coding })),
     );
-    expect(await (await open(keys[3]!)).toEnd()).toHaveLength(rows);
-    readers.at(-1)!.lines.length = 0;
+    await readAll();
     // All three have 60 MB to be sent.
     expect((await used()) - before).toBeLessThan(32 * 1024 * 1024);
     if (coding === "identity") for (const reader of slow) expect(await reader.ending()).toBe("whole");
@@ -206,6 +197,7 @@ describe("a client that reads slowly", () => {
     await start({ limits: { sendSeconds: 180 } });
     const key = await proxy.issue();
     vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
+    onTestFinished(() => void vi.useRealTimers());
     const reader = await open(key);
     for (let received = 500; received <= rows; received += 500) {
       await reader.until(received);
@@ -258,7 +250,7 @@ describe("an answer under way", () => {
   test("is sent to its end when the process stops", async () => {
     await start({ shutdownSeconds: 100 });
     const reader = await open(await proxy.issue());
-    const ended = stop();
+    const ended = proxy.stop();
     expect(await reader.toEnd()).toHaveLength(rows);
     await ended;
   });
@@ -266,7 +258,7 @@ describe("an answer under way", () => {
   test("is cut off when that takes too long", async () => {
     await start({ shutdownSeconds: 1 });
     const reader = await open(await proxy.issue());
-    await stop();
+    await proxy.stop();
     expect(await reader.ending()).toBe("broken off");
   });
 });

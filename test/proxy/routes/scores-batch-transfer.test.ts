@@ -1,5 +1,4 @@
-import type { Socket } from "node:net";
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from "vitest";
 import { answersIn, headerOf } from "../../helpers/attack/wire.ts";
 import { type FaultyOrigin, startOriginOf } from "../../helpers/http/faulty-origin.ts";
 import { startTestProxy, type TestProxy } from "../../helpers/http/proxy.ts";
@@ -15,7 +14,6 @@ let proxy: TestProxy;
 /** The same, but it waits for no request longer than a second. */
 let hurried: TestProxy;
 let origin: FaultyOrigin;
-let sockets: Socket[];
 /** Units left before a test. */
 let before: number;
 beforeAll(async () => {
@@ -24,13 +22,9 @@ beforeAll(async () => {
   hurried = await proxy.another({ limits: { headSeconds: 1, requestSeconds: 1 } });
 });
 beforeEach(async () => {
-  sockets = [];
   before = await left();
   proxy.logged.length = 0;
   origin.requests.length = 0;
-});
-afterEach(() => {
-  for (const socket of sockets) socket.destroy();
 });
 afterAll(async () => {
   await hurried.stop();
@@ -46,7 +40,7 @@ const next = "GET /api/v1/scores/lido-dao HTTP/1.1\r\nHost: x\r\n\r\n";
 
 function send(bytes: string, { port } = proxy): RawConnection {
   const opened = open(port, bytes);
-  sockets.push(opened.socket);
+  onTestFinished(() => void opened.socket.destroy());
   return opened;
 }
 
