@@ -42,6 +42,10 @@ describe("over HTTP", () => {
     expect(remaining(await proxy.get("/api/v1/scores/unknown", address))).toBe(998);
     expect(remaining(await proxy.get(`${list}?x=1`, address))).toBe(997);
     expect(remaining(await proxy.get(list, { method: "HEAD", ...address }))).toBe(996);
+    // NOT_FOUND costs nothing where an address exists and its answer does not, either.
+    const proof = { headers: { ...address.headers, accept: "text/plain" } };
+    const missing = await proxy.get("/api/v1/scores/aave/proof", proof);
+    expect([outcome(missing), remaining(missing)]).toEqual(["404 NOT_FOUND", 996]);
   });
 
   test("keys of one owner and plan share a counter, each against its own limit", async () => {
@@ -327,6 +331,19 @@ describe("a quota file that another process has locked", () => {
     await unlock();
     await until("the quota", async () => outcome(await proxy.get(list)) === "200");
   });
+});
+
+test.each([
+  ["sqliteQuota", async () => sqliteQuota(":memory:")],
+  [
+    "threadedQuota",
+    () => threadedQuota(join(folder, randomUUID()), patient.quotaSeconds, patient.quotaOpenSeconds),
+  ],
+])("%s refuses whoever still waits when it is closed", async (_name, open) => {
+  const store: QuotaStore = await open();
+  const refused = expect(store.take("a", day, 1, 9)).rejects.toThrow(/finalized|ended/);
+  await store.close();
+  await refused;
 });
 
 test("sqliteQuota keeps yesterday, forgets the days before", async () => {

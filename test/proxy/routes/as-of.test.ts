@@ -76,7 +76,7 @@ describe("asOf on the archive", () => {
 
   test("by id, with filters, facets and proofs", async () => {
     const path = `${archive}?disputed=true&pageSize=5`;
-    const answer = await ask(`${path}&asOf=${ids[0]}`);
+    const answer = await ask(`${path}&asOf=${ids[0]}`, { "accept-encoding": "gzip" });
     const disputed = contentOf(0).filter((each) => each.disputed);
     expect(answer.json()).toMatchObject({ total: disputed.length, markets: disputed.slice(0, 5) });
     // The same markets without asOf are those of another snapshot.
