@@ -5,7 +5,7 @@ import { readCommit } from "../../snapshots/store/log/commits.ts";
 import { readManifest } from "../../snapshots/store/manifest.ts";
 import { startTestProxy } from "../helpers/http/proxy.ts";
 import { outcome, problemOf } from "../helpers/http/proxy-client.ts";
-import { startSmallS3 } from "../helpers/store/small-s3.ts";
+import { anotherOverS3 } from "../helpers/http/proxy-served.ts";
 
 const list = "/api/v1/scores";
 
@@ -38,16 +38,13 @@ test("INTERNAL tells nothing and returns the unit", async () => {
 });
 
 test("keys not read yet are 503, not unknown", async () => {
-  const first = await startTestProxy();
+  await using first = await startTestProxy();
   const key = await first.issue();
-  const s3 = await startSmallS3(first.storage);
-  s3.fault = (_method, name) =>
-    name.startsWith(layout.key.prefix) ? { status: 403, code: "AccessDenied" } : undefined;
-  const proxy = await first.another({ snapshotStore: "s3://bucket", environment: s3.environment });
+  const denied = { status: 403, code: "AccessDenied" };
+  const proxy = await anotherOverS3(first, (_method, name) =>
+    name.startsWith(layout.key.prefix) ? denied : undefined,
+  );
   expect(outcome(await proxy.as(key)(list))).toBe("503 SNAPSHOT_UNAVAILABLE");
   expect(outcome(await proxy.get("/readyz"))).toBe("503 SNAPSHOT_UNAVAILABLE");
   expect(outcome(await proxy.get(list))).toBe("200");
-  await proxy.stop();
-  await s3.stop();
-  await first.stop();
 });

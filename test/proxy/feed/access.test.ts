@@ -1,5 +1,5 @@
 import { once } from "node:events";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
 import { WebSocket } from "ws";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { found, spellingsOf } from "../../helpers/attack/canaries.ts";
@@ -14,8 +14,8 @@ import {
 } from "../../helpers/http/live-feed.ts";
 import type { TestProxy } from "../../helpers/http/proxy.ts";
 import { bearer, outcome, remaining, until } from "../../helpers/http/proxy-client.ts";
+import { anotherOverS3 } from "../../helpers/http/proxy-served.ts";
 import { bookOf, publishBook } from "../../helpers/publish/score-books.ts";
-import { startSmallS3 } from "../../helpers/store/small-s3.ts";
 
 let proxy: TestProxy;
 let first: string;
@@ -126,13 +126,13 @@ describe("the quota", () => {
 
   test("gets back the unit of a key that ends before the feed begins", async () => {
     const own = await startFeedProxy(bookOf({ aave: 500 }));
+    onTestFinished(own.proxy.stop);
     await publishBook(own.proxy.storage, bookOf({ aave: 501 }));
     // The log is read back to the first commit, which waits until the key has ended.
     const ended = Promise.withResolvers<undefined>();
-    const s3 = await startSmallS3(own.proxy.storage);
-    s3.fault = (_, name) => (name === layout.commit(1) ? ended.promise : undefined);
-    const { environment } = s3;
-    const another = await own.proxy.another({ snapshotStore: "s3://bucket", environment });
+    const another = await anotherOverS3(own.proxy, (_, name) =>
+      name === layout.commit(1) ? ended.promise : undefined,
+    );
     const expiresAt = new Date(another.clock.now + 60_000);
     const brief = await another.issue({ expiresAt });
     const lasting = await another.issue();
@@ -142,8 +142,5 @@ describe("the quota", () => {
     ended.resolve(undefined);
     expect(outcome(await refused)).toBe("401 INVALID_API_KEY");
     expect(await another.left(lasting)).toBe(100_000);
-    await another.stop();
-    await s3.stop();
-    await own.proxy.stop();
   });
 });

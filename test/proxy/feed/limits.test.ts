@@ -22,9 +22,9 @@ import {
 } from "../../helpers/http/live-feed.ts";
 import type { TestProxy } from "../../helpers/http/proxy.ts";
 import { outcome, remaining, until } from "../../helpers/http/proxy-client.ts";
+import { anotherOverS3 } from "../../helpers/http/proxy-served.ts";
 import { bookOf, publishBook } from "../../helpers/publish/score-books.ts";
 import { collectGarbage } from "../../helpers/servers/memory.ts";
-import { startSmallS3 } from "../../helpers/store/small-s3.ts";
 
 let proxy: TestProxy;
 let key: string;
@@ -241,9 +241,12 @@ describe("a key that ends", () => {
   });
 
   test("by its time closes its connections too, not a moment earlier, while the store does not answer as well", async () => {
-    const s3 = await startSmallS3(proxy.storage);
-    const { environment } = s3;
-    const another = await proxy.another({ snapshotStore: "s3://bucket", environment });
+    let [hangs, asked] = [false, false];
+    // Only keys are listed here.
+    const another = await anotherOverS3(proxy, (_, name) => {
+      asked ||= hangs && name === "";
+      return asked && name === "" ? "hang" : undefined;
+    });
     const expiresAt = new Date(another.clock.now + 60_000);
     const brief = await another.issue({ owner: "brief", expiresAt });
     const [listener, other] = [
@@ -254,19 +257,11 @@ describe("a key that ends", () => {
     await publishBook(proxy.storage, bookOf({ aave: 502 }));
     await listener.count(2);
     stays(listener);
-    let asked = false;
-    // Only keys are listed here.
-    s3.fault = (_, name) => {
-      if (name !== "") return undefined;
-      asked = true;
-      return "hang";
-    };
+    hangs = true;
     await until("a poll of the keys to hang", () => asked);
     another.clock.now = expiresAt.getTime();
     expect(await listener.ended()).toBe(keyEnded.code);
     stays(other);
-    await another.stop();
-    await s3.stop();
   });
 });
 

@@ -5,8 +5,8 @@ import { layout } from "../../../snapshots/store/layout.ts";
 import { listenGreeted, rawListener, startFeedProxy } from "../../helpers/http/live-feed.ts";
 import type { TestProxy } from "../../helpers/http/proxy.ts";
 import { startProxyCommand } from "../../helpers/http/proxy-command.ts";
+import { anotherOverS3 } from "../../helpers/http/proxy-served.ts";
 import { bookOf, publishBook } from "../../helpers/publish/score-books.ts";
-import { startSmallS3 } from "../../helpers/store/small-s3.ts";
 
 let proxy: TestProxy;
 let key: string;
@@ -41,14 +41,11 @@ describe("a proxy that stops", () => {
     // The log is read back to the first commit, and that one is not to be had at once.
     const asked = Promise.withResolvers<void>();
     const answered = Promise.withResolvers<undefined>();
-    const s3 = await startSmallS3(proxy.storage);
-    s3.fault = (_, name) => {
+    const another = await anotherOverS3(proxy, (_, name) => {
       if (name !== layout.commit(1)) return undefined;
       asked.resolve();
       return answered.promise;
-    };
-    const { environment } = s3;
-    const another = await proxy.another({ snapshotStore: "s3://bucket", environment });
+    });
     const dumb = dumbClient(another.port);
     await once(dumb, "data");
     const late = dumbClient(another.port, `?since=${first}`);
@@ -59,6 +56,5 @@ describe("a proxy that stops", () => {
     answered.resolve(undefined);
     await once(late.resume(), "close");
     await ending;
-    await s3.stop();
   });
 });
