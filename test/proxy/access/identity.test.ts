@@ -1,18 +1,12 @@
 import { Agent } from "node:http";
-import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { clientAccount, parseTrust } from "../../../proxy/access/identity.ts";
-import { sqliteQuota } from "../../../proxy/quota/counters.ts";
-import { createQuota } from "../../../proxy/quota/quota.ts";
 import { readKeys, revokeKey } from "../../../snapshots/keys/keys.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import type { TestProxy } from "../../helpers/http/proxy.ts";
 import { call, problemOf, remaining, until } from "../../helpers/http/proxy-client.ts";
 import { serveTestProxy } from "../../helpers/http/proxy-served.ts";
-import { collectGarbage } from "../../helpers/servers/memory.ts";
-import { testFolder } from "../../helpers/store/test-folder.ts";
 
-const folder = testFolder();
 const nobody = { hops: 0 };
 
 const proxy = serveTestProxy();
@@ -77,39 +71,6 @@ test("all addresses of one /64 are one account, in any spelling and from any sou
   }
   expect([...one]).toEqual(["2001:db8:0:7::/64"]);
   expect(others.size).toBe(tails.length);
-});
-
-const addresses = 50_000;
-const atOnce = 500;
-
-test(`${addresses} addresses leave spent accounts spent, and memory as it was`, async () => {
-  const quota = createQuota(sqliteQuota(join(folder, "million.sqlite")), {
-    onFailure: "closed",
-    now: () => Date.parse("2026-03-01T12:00:00.000Z"),
-    failed: (error) => expect.fail(String(error)),
-  });
-  const caller = (address: string, limit: number) => {
-    return { plan: "free", account: `free:${clientAccount(address, [], nobody)}`, limit } as const;
-  };
-  const spent = Array.from({ length: 10 }, (_, index) => caller(`192.0.2.${index}`, 2));
-  for (const one of [...spent, ...spent]) expect((await quota.take(one, 1)).allowed).toBe(true);
-  await collectGarbage();
-  const before = process.memoryUsage();
-  const takeFirst = async (index: number) => {
-    const address = `10.${index >> 16}.${(index >> 8) & 255}.${index & 255}`;
-    const { allowed, remaining } = await quota.take(caller(address, 2), 1);
-    if (!allowed || remaining !== 1) expect.fail(`${address}: ${allowed}, ${remaining} left`);
-  };
-  for (let index = 0; index < addresses; index += atOnce)
-    await Promise.all(Array.from({ length: atOnce }, (_, place) => takeFirst(index + place)));
-  await collectGarbage();
-  const after = process.memoryUsage();
-  for (const one of spent) expect((await quota.take(one, 1)).allowed).toBe(false);
-  expect((await quota.take(caller("10.0.0.0", 2), 1)).remaining).toBe(0);
-  quota.close();
-  // The name of an account alone is longer than this for each of them.
-  const taken = after.heapUsed + after.external - before.heapUsed - before.external;
-  expect(taken).toBeLessThan(16 * addresses);
 });
 
 describe("credentials", () => {
