@@ -1,60 +1,16 @@
-import fc from "fast-check";
 import { describe, expect, onTestFinished, test, vi } from "vitest";
 import { hasBit, rangeBitmap } from "../../../snapshots/index/bitmap.ts";
 import { checkWords, encodeWords } from "../../../snapshots/index/encode-words.ts";
 import { WordTable, wordsOf } from "../../../snapshots/index/word-table.ts";
 import { decodeWords } from "../../helpers/archive/index-rows.ts";
 
-/** Texts of few words, some of which nearly all have, and of one that nobody else has. */
-const text = fc
-  .array(
-    fc.oneof(
-      { weight: 5, arbitrary: fc.constantFrom("will", "the", "fed", "Federal", "fed2024", "é", "e\u0301") },
-      { weight: 2, arbitrary: fc.string({ unit: "grapheme", maxLength: 4 }) },
-      { weight: 1, arbitrary: fc.constantFrom("\u{10428}x", "\uE000", "x".repeat(3_000), "١٢٣", "ﬁat") },
-    ),
-    { maxLength: 8 },
-  )
-  .map((parts) => parts.join(" "));
-
+// What a search through texts finds is compared in test/snapshots/read/archive/filters.test.ts.
 describe("a table of words", () => {
-  const tableOf = (texts: readonly string[]) => {
-    const words = texts.map(wordsOf);
-    return { words, table: new WordTable("words", encodeWords(words)) };
-  };
-
-  test("finds the markets that a search through the texts finds", () => {
-    const asked = fc.array(fc.record({ text, prefix: fc.boolean(), cut: fc.nat(4) }), { maxLength: 3 });
-    return fc.assert(
-      fc.asyncProperty(
-        fc.array(text, { minLength: 1, maxLength: 150, size: "max" }),
-        asked,
-        async (texts, queries) => {
-          const { words, table } = tableOf(texts);
-          const wanted = queries.flatMap(({ text, prefix, cut }) =>
-            wordsOf(text).map((word) => ({
-              prefix,
-              text: prefix ? word.slice(0, cut + 1).toWellFormed() : word,
-            })),
-          );
-          const result = rangeBitmap(texts.length, 0, texts.length);
-          await table.keepWords(wanted, result, async () => {});
-          const found = words.map((all) =>
-            wanted.every(({ text, prefix }) =>
-              all.some((one) => (prefix ? one.startsWith(text) : one === text)),
-            ),
-          );
-          expect(words.map((_, ordinal) => hasBit(result, ordinal))).toEqual(found);
-        },
-      ),
-      { numRuns: 300 },
-    );
-  });
-
   test("gives others their turn while it looks through many words or many markets", async () => {
     const words = Array.from({ length: 4_000 }, (_, n) => `ab${n.toString(36)}`);
-    const each = tableOf(words).table;
-    const same = tableOf(words.map((_, n) => (n % 3 ? "ab" : "no"))).table;
+    const tableOf = (texts: readonly string[]) => new WordTable("words", encodeWords(texts.map(wordsOf)));
+    const each = tableOf(words);
+    const same = tableOf(words.map((_, n) => (n % 3 ? "ab" : "no")));
     const turns = async (table: WordTable, asked: string[]) => {
       let counted = 0;
       const wanted = asked.map((text) => ({ text, prefix: true }));
