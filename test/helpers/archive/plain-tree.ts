@@ -28,3 +28,21 @@ export const chunksOf = (bytes: Uint8Array, size: number) =>
 /** The root of a section that has chunks of a size. */
 export const sectionRoot = (bytes: Uint8Array, size: number) =>
   sealed(7, bytes.length, chunksOf(bytes, size).map(leaf));
+
+/** The head that an audit path leads to; undefined where it is none of a tree of this size. */
+export function climb(
+  start: Buffer,
+  index: number,
+  size: number,
+  path: readonly Uint8Array[],
+): Buffer | undefined {
+  let [hash, at, last] = [start, index, size - 1];
+  for (const beside of path) {
+    if (last === 0) return undefined;
+    const onRight = at % 2 === 1 || at === last;
+    hash = onRight ? node(beside, hash) : node(hash, beside);
+    if (onRight) for (; at % 2 === 0 && at > 0; at >>= 1) last >>= 1;
+    [at, last] = [at >> 1, last >> 1];
+  }
+  return last === 0 ? hash : undefined;
+}
