@@ -2,7 +2,7 @@ import { Client, type Recomputed, type Vouched } from "../proxy/site/client/clie
 import { facetLimit, facetNames } from "../schemas/filters.ts";
 import { parseFacetNames, readFilter } from "../snapshots/read/fetched-index.ts";
 import { counted, integerOption } from "./cli.ts";
-import { columns, command, jsonOption, number, type Program, runAsScript } from "./program.ts";
+import { columns, command, jsonOption, number, type Program, runAsScript, text } from "./program.ts";
 import { failureOf, readService, serviceOptions } from "./service.ts";
 
 /** How many values of a facet are printed by default. */
@@ -16,23 +16,10 @@ const ask = command({
     "the facets are computed here, on the parts of the archive's index that they take.",
   options: {
     ...serviceOptions,
-    entry: {
-      type: "string",
-      value: "HASH",
-      does: "the SHA-256 of the log's entry that you know; in place of keys",
-    },
-    by: {
-      type: "string",
-      value: "LIST",
-      does: `counts also by these, separated by commas: ${facetNames.join(", ")}`,
-    },
-    limit: { ...number("the most values shown of each"), otherwise: `${shown}` },
-    "as-of": {
-      type: "string",
-      value: "T",
-      does: "the snapshot to ask: its id, or a time",
-      otherwise: "the current one",
-    },
+    entry: text("HASH", "the SHA-256 of the log's entry that you know; in place of keys"),
+    by: text("LIST", `counts also by these, separated by commas: ${facetNames.join(", ")}`),
+    limit: number("the most values shown of each", { otherwise: `${shown}` }),
+    "as-of": text("T", "the snapshot to ask: its id, or a time", { otherwise: "the current one" }),
     ...jsonOption,
   },
   async run(values, query, shell) {

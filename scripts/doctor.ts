@@ -18,7 +18,7 @@ import type { Storage } from "../snapshots/store/storage.ts";
 import { requireKey, requireTrusted } from "../snapshots/trust/log/believe.ts";
 import { openLogReader } from "../snapshots/trust/log/log-reader.ts";
 import { counted, exitCodes, type Shell, usageError } from "./cli.ts";
-import { command, jsonOption, type Program, runAsScript } from "./program.ts";
+import { command, jsonOption, type Program, runAsScript, text } from "./program.ts";
 import { faultAt, siteFaultAt } from "./service.ts";
 import { sourcesLocation } from "./sources.ts";
 import { openStoreUnchecked, readSigning, storeOption } from "./store.ts";
@@ -247,7 +247,7 @@ const doctor = command({
   name: "",
   does: "says what is wrong with a deployment, by what its environment names, and the way out",
   options: {
-    env: { type: "string", value: "FILE", does: "a file of variables, as /etc/prs/prs-proxy.env" },
+    env: text("FILE", "a file of variables, as /etc/prs/prs-proxy.env"),
     store: { ...storeOption.store, required: false, otherwise: "SNAPSHOT_STORE or STORE" },
     ...jsonOption,
   },

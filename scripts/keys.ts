@@ -4,7 +4,7 @@ import { issueKey, readKeys, revokeKey, rotateKey } from "../snapshots/keys/keys
 import { printable } from "../snapshots/sources/sources.ts";
 import { parseS3Location } from "../snapshots/store/storage.ts";
 import { exitCodes, integerOption, requiredOption, usageError } from "./cli.ts";
-import { command, flag, jsonOption, number, type Program, runAsScript } from "./program.ts";
+import { command, flag, jsonOption, number, type Program, runAsScript, text } from "./program.ts";
 import { profileOption, profileTo } from "./sharing-profile.ts";
 import { common, openStore, openStoreUnchecked, storeOption } from "./store.ts";
 
@@ -14,15 +14,12 @@ const issue = command({
   name: "issue",
   does: "prints a new key once; the store keeps only its SHA-256",
   options: {
-    plan: { type: "string", value: KeyPlan.options.join("|"), required: true, does: "what the key opens" },
-    owner: { type: "string", value: "NAME", required: true, does: "whose requests are counted together" },
-    quota: { ...number("requests per UTC day"), otherwise: "the plan's" },
-    expires: {
-      type: "string",
-      value: "DATE",
-      does: "the last day, YYYY-MM-DD (UTC), or the moment, YYYY-MM-DDThh:mm:ssZ",
+    plan: text(KeyPlan.options.join("|"), "what the key opens", { required: true }),
+    owner: text("NAME", "whose requests are counted together", { required: true }),
+    quota: number("requests per UTC day", { otherwise: "the plan's" }),
+    expires: text("DATE", "the last day, YYYY-MM-DD (UTC), or the moment, YYYY-MM-DDThh:mm:ssZ", {
       otherwise: "never",
-    },
+    }),
     profile: profileOption,
     ...storeOption,
     create: flag("makes the store's directory where there is no store"),
@@ -77,7 +74,7 @@ const revoke = command({
   operand: "ID",
   does: "ends a key; ID is its id as `list` shows it",
   options: {
-    at: { type: "string", value: "TIME", does: "when: a day's begin or a moment", otherwise: "now" },
+    at: text("TIME", "when: a day's begin or a moment", { otherwise: "now" }),
     ...common,
   },
   async run(values, operand, shell) {
@@ -95,12 +92,7 @@ const rotate = command({
   operand: "ID",
   does: "prints a new key with the owner, plan, quota and expiry of an old one, which ends when the grace is over",
   options: {
-    grace: {
-      type: "string",
-      value: "TIME",
-      default: "24h",
-      does: "how long both work, as 90m, 24h or 7d; at most 30d",
-    },
+    grace: { ...text("TIME", "how long both work, as 90m, 24h or 7d; at most 30d"), default: "24h" },
     ...common,
   },
   async run(values, operand, shell) {

@@ -16,7 +16,13 @@ export interface Option extends ParseArgsOptionDescriptor {
 type Options = Record<string, Option>;
 
 export const flag = (does: string) => ({ type: "boolean", does }) as const;
-export const number = (does: string) => ({ type: "string", value: "N", does }) as const;
+/** An option that takes a value. */
+export const text = (
+  value: string,
+  does: string,
+  more: Pick<Option, "required" | "otherwise"> & { default?: string } = {},
+) => ({ type: "string", value, does, ...more }) as const;
+export const number = (does: string, more?: Parameters<typeof text>[2]) => text("N", does, more);
 export const jsonOption = { json: flag("one JSON object on stdout, nothing else") };
 
 /** A command, with everything that the help says about it. */

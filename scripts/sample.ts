@@ -1,31 +1,23 @@
 import { sampleDefaults, writeSample } from "../snapshots/sample/sample.ts";
 import { counted, integerOption, requiredOption } from "./cli.ts";
-import { command, jsonOption, number, type Program, runAsScript } from "./program.ts";
+import { command, jsonOption, number, type Program, runAsScript, text } from "./program.ts";
 
-const sized = (name: keyof typeof sampleDefaults, does: string) => ({
-  ...number(does),
-  default: String(sampleDefaults[name]),
-});
+const sized = (name: keyof typeof sampleDefaults, does: string) =>
+  number(does, { default: String(sampleDefaults[name]) });
 
 const sample = command({
   name: "",
   does: "Writes deterministic Parquet sources for `npm run snapshot -- publish --sources DIR`.",
   options: {
-    out: {
-      type: "string",
-      value: "DIR",
-      required: true,
-      does: "where they go; an earlier sample is replaced",
-    },
+    out: text("DIR", "where they go; an earlier sample is replaced", { required: true }),
     markets: sized("markets", "resolved markets"),
     protocols: sized("protocols", "scored protocols"),
     days: sized("days", "scoring runs, one a day"),
     outcomes: sized("outcomes", "different outcome labels"),
     seed: sized("seed", "another seed, other rows"),
-    "days-back": {
-      ...number("the same sources as they were so many days before, for an earlier snapshot"),
+    "days-back": number("the same sources as they were so many days before, for an earlier snapshot", {
       default: "0",
-    },
+    }),
     ...jsonOption,
   },
   async run(values, _operand, shell) {

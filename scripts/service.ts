@@ -7,20 +7,16 @@ import { layout } from "../snapshots/store/layout.ts";
 import { readAll } from "../snapshots/store/storage.ts";
 import { believedPolicy, verifierText } from "../snapshots/trust/notes/note-keys.ts";
 import { requiredOption, type Shell, usageError } from "./cli.ts";
+import { text } from "./program.ts";
 
 export const serviceOptions = {
-  url: { type: "string", value: "BASE", required: true, does: "address of the service" },
-  "key-file": { type: "string", value: "FILE", required: true, does: "holds an API key of the Aegis plan" },
-  "trusted-key": {
-    type: "string",
-    value: "FILE",
-    does: "public keys, one a line; take up only what one of them signed",
-  },
-  "trust-policy": {
-    type: "string",
-    value: "FILE",
-    does: "a policy of logs, witnesses and quorum (c2sp.org/tlog-policy); take up only what satisfies it",
-  },
+  url: text("BASE", "address of the service", { required: true }),
+  "key-file": text("FILE", "holds an API key of the Aegis plan", { required: true }),
+  "trusted-key": text("FILE", "public keys, one a line; take up only what one of them signed"),
+  "trust-policy": text(
+    "FILE",
+    "a policy of logs, witnesses and quorum (c2sp.org/tlog-policy); take up only what satisfies it",
+  ),
 } as const;
 
 type ServiceValues = { [Name in keyof typeof serviceOptions]?: string | undefined };

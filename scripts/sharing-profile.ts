@@ -4,12 +4,12 @@ import { sharingRoot } from "../schemas/rooms/sharing.ts";
 import { apiPlaceAt } from "../snapshots/publish/public/site.ts";
 import { messageOf } from "../snapshots/store/errors.ts";
 import { type Shell, usageError } from "./cli.ts";
+import { text } from "./program.ts";
 
-export const profileOption = {
-  type: "string",
-  value: "FILE",
-  does: "also writes a profile for clients of Delta Sharing (mode 0600), which holds the key; API_URL names the service",
-} as const;
+export const profileOption = text(
+  "FILE",
+  "also writes a profile for clients of Delta Sharing (mode 0600), which holds the key; API_URL names the service",
+);
 
 /** A profile for clients of Delta Sharing, to be written to `path`; undefined without one. */
 export function profileTo(shell: Shell, path: string | undefined, plan: KeyPlan) {

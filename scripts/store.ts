@@ -8,10 +8,10 @@ import { CheckpointFile } from "../snapshots/trust/log/checkpoints.ts";
 import { believedPolicy, readPolicy, readSigningKeys } from "../snapshots/trust/notes/note-keys.ts";
 import { Witnesses } from "../snapshots/trust/witnesses.ts";
 import { integerOption, requiredOption, type Shell, usageError } from "./cli.ts";
-import { flag, jsonOption, number } from "./program.ts";
+import { flag, jsonOption, number, text } from "./program.ts";
 
 export const storeOption = {
-  store: { type: "string", value: "STORE", required: true, does: "the store" },
+  store: text("STORE", "the store", { required: true }),
 } as const;
 
 export const common = { ...storeOption, ...jsonOption };
@@ -48,16 +48,14 @@ export function openStoreUnchecked(
 export const defaultSigningName = "protocol-risk-score-service";
 
 export const trustOptions = {
-  "trusted-key": {
-    type: "string",
-    value: "FILE",
-    does: "public keys, one a line (or TRUSTED_KEYS); only commits that one of them signed count",
-  },
-  "trust-policy": {
-    type: "string",
-    value: "FILE",
-    does: "the same with witnesses (or TRUST_POLICY): a policy of logs, witnesses and quorum as c2sp.org/tlog-policy",
-  },
+  "trusted-key": text(
+    "FILE",
+    "public keys, one a line (or TRUSTED_KEYS); only commits that one of them signed count",
+  ),
+  "trust-policy": text(
+    "FILE",
+    "the same with witnesses (or TRUST_POLICY): a policy of logs, witnesses and quorum as c2sp.org/tlog-policy",
+  ),
 } as const;
 
 export const unsignedOption = {
@@ -126,12 +124,10 @@ export async function readSigning(
 }
 
 export const logBeginsOption = {
-  "log-begins-at": {
-    ...number(
-      "the number of the oldest commit that has to be there, where those before it are gone for good",
-    ),
-    default: "1",
-  },
+  "log-begins-at": number(
+    "the number of the oldest commit that has to be there, where those before it are gone for good",
+    { default: "1" },
+  ),
 };
 
 export const logBegins = ({ "log-begins-at": given }: { "log-begins-at"?: string | undefined }) =>

@@ -5,7 +5,7 @@ import { counted, exitCodes, progressOn, requiredOption, type Shell } from "./cl
 import { CopyFolder } from "./copy/copy-folder.ts";
 import { PublishedIndex } from "./copy/index-check.ts";
 import { type SyncParts, type SyncReport, syncOnce } from "./copy/sync.ts";
-import { command, flag, type Program, runAsScript } from "./program.ts";
+import { command, flag, type Program, runAsScript, text } from "./program.ts";
 import { failureOf, readService, serviceOptions } from "./service.ts";
 
 /** How long --follow waits between two questions: without the live feed, and with one that says nothing. */
@@ -22,12 +22,7 @@ const sync = command({
     "snapshot it is.",
   options: {
     ...serviceOptions,
-    to: {
-      type: "string",
-      value: "DIR",
-      required: true,
-      does: "the folder of the copy; made if it is not there",
-    },
+    to: text("DIR", "the folder of the copy; made if it is not there", { required: true }),
     follow: flag("go on, and take up every snapshot as it is published"),
     json: flag("one JSON object a run on stdout, nothing else"),
   },

@@ -8,7 +8,7 @@ import { readCommit } from "../../snapshots/store/log/commits.ts";
 import { readRunLog } from "../../snapshots/trust/log/believe.ts";
 import { verifierText, writeSigningKey } from "../../snapshots/trust/notes/note-keys.ts";
 import { counted, integerOption, requiredOption, usageError } from "../cli.ts";
-import { command, flag, jsonOption, number } from "../program.ts";
+import { command, flag, jsonOption, number, text } from "../program.ts";
 import {
   common,
   defaultSigningName,
@@ -57,11 +57,7 @@ export const exportCommand = command({
     ...common,
     ...trustOptions,
     ...unsignedOption,
-    snapshot: {
-      type: "string",
-      value: "ID",
-      does: "a commit number or a snapshot id; the newest snapshot if left out",
-    },
+    snapshot: text("ID", "a commit number or a snapshot id; the newest snapshot if left out"),
   },
   async run(values, _operand, shell) {
     const signing = await readSigning(shell, values);
@@ -76,28 +72,22 @@ export const exportCommand = command({
   },
 });
 
+const keeping = (name: keyof typeof retention, does: string) =>
+  number(does, { default: String(retention[name]) });
+
 export const gcCommand = command({
   name: "gc",
   does: "deletes what no retained commit reaches; publishes may go on meanwhile",
   options: {
     ...common,
-    "keep-hours": {
-      ...number("hours that a superseded snapshot is kept"),
-      default: String(retention.keepHours),
-    },
-    "keep-commits": { ...number("newest commits that are kept"), default: String(retention.keepCommits) },
-    "keep-daily": {
-      ...number("days whose last snapshot is kept; 0 for none"),
-      default: String(retention.keepDaily),
-    },
-    "keep-monthly": {
-      ...number("months whose last snapshot is kept; 0 for none"),
-      default: String(retention.keepMonthly),
-    },
-    "keep-changes-days": {
-      ...number("days for which it is kept what a commit changed; 0 for none"),
-      default: String(retention.keepChangesDays),
-    },
+    "keep-hours": keeping("keepHours", "hours that a superseded snapshot is kept"),
+    "keep-commits": keeping("keepCommits", "newest commits that are kept"),
+    "keep-daily": keeping("keepDaily", "days whose last snapshot is kept; 0 for none"),
+    "keep-monthly": keeping("keepMonthly", "months whose last snapshot is kept; 0 for none"),
+    "keep-changes-days": keeping(
+      "keepChangesDays",
+      "days for which it is kept what a commit changed; 0 for none",
+    ),
     ...trustOptions,
     ...logBeginsOption,
     "trust-all": flag("counts every commit of a store whose commits are signed, whoever made it"),
@@ -146,24 +136,17 @@ export const signingKeyCommand = command({
   name: "signing-key",
   does: "makes a key pair with which publishers sign commits; an existing file is never replaced",
   options: {
-    out: {
-      type: "string",
-      value: "FILE",
-      required: true,
-      does: "the private key; the public one is FILE.pub",
-    },
-    name: {
-      type: "string",
-      value: "NAME",
-      does: "the origin of the log that the key signs, best an address of yours (or SIGNING_NAME)",
-      otherwise: defaultSigningName,
-    },
-    algorithm: {
-      type: "string",
-      value: "NAME",
-      does: "ed25519, or ml-dsa-44 for a second key that quantum computers do not break; it needs Node 24",
-      otherwise: "ed25519",
-    },
+    out: text("FILE", "the private key; the public one is FILE.pub", { required: true }),
+    name: text(
+      "NAME",
+      "the origin of the log that the key signs, best an address of yours (or SIGNING_NAME)",
+      { otherwise: defaultSigningName },
+    ),
+    algorithm: text(
+      "NAME",
+      "ed25519, or ml-dsa-44 for a second key that quantum computers do not break; it needs Node 24",
+      { otherwise: "ed25519" },
+    ),
     ...jsonOption,
   },
   async run(values, _operand, shell) {

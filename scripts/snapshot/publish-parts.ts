@@ -8,7 +8,7 @@ import { planParts } from "../../snapshots/publish/parts/plan-parts.ts";
 import { joinParts, publishPart } from "../../snapshots/publish/parts/publish-parts.ts";
 import { isScript } from "../../snapshots/sources/duckdb/run-script.ts";
 import { counted, type ExitCode, exitCodes, integerOption, type Shell, usageError } from "../cli.ts";
-import { flag, number, type ValuesOf } from "../program.ts";
+import { flag, number, text, type ValuesOf } from "../program.ts";
 import { whenStopped } from "../temporary.ts";
 import type { readPublishing, Way } from "./publish-run.ts";
 
@@ -16,13 +16,12 @@ import type { readPublishing, Way } from "./publish-run.ts";
 export const inParts = {
   workers: number("publishes with so many processes on this machine"),
   plan: number("divides the run --run into so many parts, and does no more"),
-  part: {
-    type: "string",
-    value: "I",
-    does: "makes this part of the run --run, on any machine; I may name a variable that counts from 0",
-  },
+  part: text(
+    "I",
+    "makes this part of the run --run, on any machine; I may name a variable that counts from 0",
+  ),
   join: flag("finishes the run --run, all of whose parts were made"),
-  run: { type: "string", value: "ID", does: "the run that --plan, --part and --join belong to" },
+  run: text("ID", "the run that --plan, --part and --join belong to"),
 } as const;
 
 type Step =

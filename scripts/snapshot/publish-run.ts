@@ -11,7 +11,7 @@ import { describeClocks } from "../../snapshots/store/log/commits.ts";
 import type { Storage } from "../../snapshots/store/storage.ts";
 import type { Signing } from "../../snapshots/trust/log/believe.ts";
 import { type ExitCode, integerOption, progressOn, requiredOption, type Shell } from "../cli.ts";
-import { flag, number, type ValuesOf } from "../program.ts";
+import { flag, number, text, type ValuesOf } from "../program.ts";
 import { sourcesAt, sourcesLocation } from "../sources.ts";
 import { unsignedOption } from "../store.ts";
 import { withTemporaryFolder } from "../temporary.ts";
@@ -25,11 +25,10 @@ export const allowing = {
   ...unsignedOption,
 };
 
-export const sourcesOption = {
-  type: "string",
-  value: "SOURCES",
-  does: "where the Parquet files are, or a DuckDB script *.sql that leaves the tables",
-} as const;
+export const sourcesOption = text(
+  "SOURCES",
+  "where the Parquet files are, or a DuckDB script *.sql that leaves the tables",
+);
 
 export function readPublishing(
   shell: Shell,

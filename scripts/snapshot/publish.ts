@@ -10,7 +10,7 @@ import { layout } from "../../snapshots/store/layout.ts";
 import { noStoreAt, storeExists } from "../../snapshots/store/open-storage.ts";
 import type { Storage } from "../../snapshots/store/storage.ts";
 import { counted, exitCodes, type Shell, usageError } from "../cli.ts";
-import { command, flag } from "../program.ts";
+import { command, flag, text } from "../program.ts";
 import { siteFaultAt } from "../service.ts";
 import {
   common,
@@ -24,6 +24,9 @@ import { inParts, partsWay } from "./publish-parts.ts";
 import { allowing, exportTo, publishFrom, readPublishing, sourcesOption, type Way } from "./publish-run.ts";
 import { describePublish } from "./reports.ts";
 
+/** An option that replaces what the store names. */
+const ofStore = (value: string, does: string) => text(value, does, { otherwise: "what the store names" });
+
 export const publishCommand = command({
   name: "publish",
   does: "builds a snapshot from sources and commits it; the same content makes no new commit",
@@ -34,48 +37,32 @@ export const publishCommand = command({
     ...trustOptions,
     ...signOverOption,
     ...inParts,
-    "api-url": {
-      type: "string",
-      value: "URL",
-      does: "the service that the site in the public tree opens history and archive from; none for none (or API_URL)",
-      otherwise: "what the store names",
-    },
-    "site-url": {
-      type: "string",
-      value: "URL",
-      does: "where public/ of the store is found, as https://HOST/public, for badges, pages and feed in it; none ends them (or SITE_URL)",
-      otherwise: "what the store names",
-    },
-    license: {
-      type: "string",
-      value: "URL",
-      does: "the licence of the public scores, told in dataset.jsonld; none for none",
-      otherwise: "what the store names",
-    },
-    "cite-as": {
-      type: "string",
-      value: "TEXT",
-      does: "how to cite them, in words or as BibTeX, told in dataset.jsonld; none for none",
-      otherwise: "what the store names",
-    },
-    contact: {
-      type: "string",
-      value: "ADDRESS",
-      does: "where a key comes from, an https or e-mail address that the site shows; none for none (or CONTACT)",
-      otherwise: "what the store names",
-    },
-    statement: {
-      type: "string",
-      value: "FILE",
-      does: "writes a JSON file with the SHA-256 of each source file, the snapshot and the checkpoint",
-    },
+    "api-url": ofStore(
+      "URL",
+      "the service that the site in the public tree opens history and archive from; none for none (or API_URL)",
+    ),
+    "site-url": ofStore(
+      "URL",
+      "where public/ of the store is found, as https://HOST/public, for badges, pages and feed in it; none ends them (or SITE_URL)",
+    ),
+    license: ofStore("URL", "the licence of the public scores, told in dataset.jsonld; none for none"),
+    "cite-as": ofStore(
+      "TEXT",
+      "how to cite them, in words or as BibTeX, told in dataset.jsonld; none for none",
+    ),
+    contact: ofStore(
+      "ADDRESS",
+      "where a key comes from, an https or e-mail address that the site shows; none for none (or CONTACT)",
+    ),
+    statement: text(
+      "FILE",
+      "writes a JSON file with the SHA-256 of each source file, the snapshot and the checkpoint",
+    ),
     export: flag("then exports the snapshot as Parquet files, and what its commit changed"),
-    cache: {
-      type: "string",
-      value: "DIR",
-      does: "with a store in S3, a folder that keeps its objects for the next run, of CACHE_DISK_BYTES (or CACHE_DIR)",
-      otherwise: "none",
-    },
+    cache: text(
+      "DIR",
+      "with a store in S3, a folder that keeps its objects for the next run, of CACHE_DISK_BYTES (or CACHE_DIR)",
+    ),
     "dry-run": flag("writes nothing"),
   },
   async run(values, _operand, shell) {

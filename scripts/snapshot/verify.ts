@@ -21,7 +21,7 @@ import {
   usageError,
 } from "../cli.ts";
 import { waysBack } from "../incidents.ts";
-import { command, flag, number } from "../program.ts";
+import { command, flag, number, text } from "../program.ts";
 import {
   common,
   logBegins,
@@ -41,17 +41,14 @@ export const verifyCommand = command({
     ...common,
     ...trustOptions,
     ...logBeginsOption,
-    since: {
-      ...number(
-        "only lists what the commits up to this number have: an earlier run has found no fault in it",
-      ),
-      default: "0",
-    },
-    "since-file": {
-      type: "string",
-      value: "FILE",
-      does: "keeps how far a run without fault went, goes on there as with --since, and reads all once a week",
-    },
+    since: number(
+      "only lists what the commits up to this number have: an earlier run has found no fault in it",
+      { default: "0" },
+    ),
+    "since-file": text(
+      "FILE",
+      "keeps how far a run without fault went, goes on there as with --since, and reads all once a week",
+    ),
     repair: flag("looks at all but the keys, publishes SOURCES when anything is at fault, and checks again"),
     sources: sourcesOption,
     ...allowing,
