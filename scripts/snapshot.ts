@@ -5,10 +5,10 @@ import {
   gcCommand,
   rollbackCommand,
   signingKeyCommand,
+  verifyCommand,
   witnessCommand,
 } from "./snapshot/maintain.ts";
 import { publishCommand } from "./snapshot/publish.ts";
-import { verifyCommand } from "./snapshot/verify.ts";
 
 export const snapshotProgram: Program = {
   call: "npm run snapshot --",

@@ -67,7 +67,6 @@ const tables = [
   "scripts/snapshot/maintain.ts",
   "scripts/snapshot/publish-run.ts",
   "scripts/snapshot/publish.ts",
-  "scripts/snapshot/verify.ts",
 ];
 
 const read = (file: string) => readFile(join(root, file), "utf8");
