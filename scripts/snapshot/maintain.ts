@@ -7,7 +7,7 @@ import { retention } from "../../schemas/store/stored-objects.ts";
 import { collectGarbage } from "../../snapshots/maintain/gc.ts";
 import { rollback } from "../../snapshots/maintain/rollback.ts";
 import { updateLog } from "../../snapshots/publish/public/log.ts";
-import { PublicTree } from "../../snapshots/publish/public/site.ts";
+import { listPublicTree } from "../../snapshots/publish/public/site.ts";
 import { publish } from "../../snapshots/publish/publish.ts";
 import { CorruptObjectError, unless } from "../../snapshots/store/errors.ts";
 import { readJson, replaceFile } from "../../snapshots/store/local-files.ts";
@@ -195,7 +195,7 @@ export const witnessCommand = command({
     const storage = await openStore(shell, values.store);
     const log = await readRunLog(storage, signing);
     const { newest } = log;
-    const tree = await PublicTree.of(log.storage);
+    const tree = await listPublicTree(log.storage);
     const witnessed = newest ? await updateLog(storage, tree, newest, signing, log) : [];
     shell.report(values.json, { commit: newest?.entry.commit ?? 0, witnessed }, [
       newest

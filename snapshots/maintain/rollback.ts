@@ -3,8 +3,8 @@ import type { Commit, ObjectRef } from "../../schemas/store/stored-objects.ts";
 import { formatVersion } from "../../schemas/versions.ts";
 import { recordBetween } from "../changes/record.ts";
 import { signExportsOf } from "../export/export-records.ts";
-import { ObjectWriter } from "../publish/object-writer.ts";
-import { PreviousSnapshot } from "../publish/previous-snapshot.ts";
+import { objectWriter } from "../publish/object-writer.ts";
+import { type PreviousSnapshot, readPrevious, readPreviousIfKept } from "../publish/previous-snapshot.ts";
 import { treeBefore } from "../publish/public/log.ts";
 import {
   namesOfProtocols,
@@ -89,7 +89,7 @@ export async function rollback(
 async function requireComplete(storage: Storage, current: Commit, commit: Commit): Promise<void> {
   const gone = `the snapshot of commit ${commit.entry.commit} is incomplete: the store no longer has all its objects`;
   try {
-    const snapshot = await PreviousSnapshot.read(storage, commit);
+    const snapshot = await readPrevious(storage, commit);
     if (!snapshot.complete) throw new Fault("ROLLBACK_REFUSED", gone);
     await rewriteObjects(storage, current, snapshot);
   } catch (error) {
@@ -103,7 +103,7 @@ async function requireComplete(storage: Storage, current: Commit, commit: Commit
  * finds it changed. The manifest comes last, as in a publish run.
  */
 async function rewriteObjects(storage: Storage, current: Commit, wanted: PreviousSnapshot): Promise<void> {
-  const safe = (await PreviousSnapshot.readIfKept(storage, current))?.present ?? new Map();
+  const safe = (await readPreviousIfKept(storage, current))?.present ?? new Map();
   const again = async (key: string, ref: ObjectRef) => {
     await storage.put(key, await readObject(storage, key, ref));
   };

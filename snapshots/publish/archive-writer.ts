@@ -47,7 +47,7 @@ export async function writeArchive(
   progress: (markets: number) => void,
   differs?: TakeDifference,
 ): Promise<WrittenArchive> {
-  const writer = new ArchiveWriter(objects, previous, read, progress);
+  const writer = archiveWriter(objects, previous, read, progress);
   try {
     await mergeMarkets(writer, previous, read, differs);
     return await writer.finish();
@@ -57,7 +57,7 @@ export async function writeArchive(
 }
 
 async function mergeMarkets(
-  writer: ArchiveWriter,
+  writer: ReturnType<typeof archiveWriter>,
   previous: PreviousSnapshot | undefined,
   { kept, sort }: RowsRead,
   differs?: TakeDifference,
@@ -109,85 +109,38 @@ type Market = OldMarket | (RenderedMarket & { ordinal?: undefined });
  * Cuts a sorted stream of markets into pages and segments, and writes those that the current snapshot does not have.
  * Memory holds the index of one segment, a few pages, and the new origins, about a byte a market.
  */
-class ArchiveWriter {
-  readonly #objects: ObjectWriter;
-  readonly #previous: PreviousSnapshot | undefined;
-  readonly #read: RowsRead;
-  readonly #cutter = new Cutter();
-  readonly #written: WrittenArchive = { segments: [], pages: 0, markets: 0, newestResolvedAt: 0 };
-  readonly #progress: (markets: number) => void;
-  readonly #inFlight = new Set<Promise<Page>>();
-  #markets: Market[] = [];
-  #rows: RowOrOrdinal[] = [];
-  #pages: Promise<Page>[] = [];
+function archiveWriter(
+  objects: ObjectWriter,
+  previous: PreviousSnapshot | undefined,
+  { sources, kept, sameOrigins }: RowsRead,
+  progress: (markets: number) => void,
+) {
+  const cutter = new Cutter();
+  const written: WrittenArchive = { segments: [], pages: 0, markets: 0, newestResolvedAt: 0 };
+  const inFlight = new Set<Promise<Page>>();
+  let pageMarkets: Market[] = [];
+  let segmentRows: RowOrOrdinal[] = [];
+  let segmentPages: Promise<Page>[] = [];
 
-  constructor(
-    objects: ObjectWriter,
-    previous: PreviousSnapshot | undefined,
-    read: RowsRead,
-    progress: (markets: number) => void,
-  ) {
-    this.#objects = objects;
-    this.#previous = previous;
-    this.#read = read;
-    this.#progress = progress;
-  }
-
-  /** Markets come from the oldest to the newest. */
-  async add(market: Market): Promise<void> {
-    this.#markets.push(market);
-    this.#rows.push(market.ordinal === undefined ? rowOf(market) : market.ordinal);
-    this.#written.newestResolvedAt = market.resolvedAt;
-    const cut = this.#cutter.next(crc32(market.id));
-    if (cut !== "none") await this.#endPage();
-    if (cut === "segment") await this.#endSegment();
-  }
-
-  /**
-   * Adds a whole page of the current snapshot. Returns false, and adds nothing, when the page is gone or would be cut
-   * differently.
-   */
-  async addPage(page: PreviousPage): Promise<boolean> {
-    const { start, markets, endsSegment } = page;
-    if (!this.#cutter.atPageStart || endsSegment === undefined) return false;
-    if (!this.#objects.keep(layout.page(page.hash), page.bytes)) return false;
-    for (let position = 0; position < markets; position += 1) this.#rows.push(start + position);
-    this.#written.newestResolvedAt = page.newest;
-    this.#pages.push(Promise.resolve(page));
-    if (this.#cutter.page(markets, endsSegment) === "segment") await this.#endSegment();
-    return true;
-  }
-
-  async finish(): Promise<WrittenArchive> {
-    if (this.#markets.length > 0) await this.#endPage();
-    if (this.#rows.length > 0) await this.#endSegment();
-    return this.#written;
-  }
-
-  /** Waits for pages under way, after a failure too. */
-  async close(): Promise<void> {
-    await Promise.allSettled(this.#inFlight);
-  }
-
-  async #endPage(): Promise<void> {
-    const markets = this.#markets;
-    this.#markets = [];
-    while (this.#inFlight.size >= pagesInFlight) await Promise.race(this.#inFlight);
-    const page = this.#writePage(markets);
-    this.#inFlight.add(page);
+  async function endPage(): Promise<void> {
+    const markets = pageMarkets;
+    pageMarkets = [];
+    while (inFlight.size >= pagesInFlight) await Promise.race(inFlight);
+    const page = writePage(markets);
+    inFlight.add(page);
     // Whoever awaits the page reports a failure. This handler keeps it from ending the process as unhandled.
-    page.catch(() => {}).finally(() => this.#inFlight.delete(page));
-    this.#pages.push(page);
+    page.catch(() => {}).finally(() => inFlight.delete(page));
+    segmentPages.push(page);
   }
 
-  async #writePage(markets: readonly Market[]): Promise<Page> {
-    const same = this.#previous?.pageOf(markets.map((market) => market.ordinal));
-    if (same && this.#objects.keep(layout.page(same.hash), same.bytes)) return same;
+  async function writePage(markets: readonly Market[]): Promise<Page> {
+    const same = previous?.pageOf(markets.map((market) => market.ordinal));
+    if (same && objects.keep(layout.page(same.hash), same.bytes)) return same;
     const root = pageRootOf(markets.map(({ line }) => leafHash(line))).toString("hex");
-    const known = this.#previous?.pageByRoot.get(root);
+    const known = previous?.pageByRoot.get(root);
     // Another zlib version may compress differently, so a stored page keeps the table entry it was written with. It is
     // copied, since these rows are others than those of the previous page, though their text is the same.
-    if (known && this.#objects.keep(layout.page(known.hash), known.bytes)) {
+    if (known && objects.keep(layout.page(known.hash), known.bytes)) {
       // They are getters, which spreading leaves out.
       const { runs, runHashes } = known;
       return { ...known, runs, runHashes };
@@ -195,36 +148,35 @@ class ArchiveWriter {
     const newestFirst = markets.toReversed();
     const { page, stored } = await compressPage(
       newestFirst.map(({ line }) => line),
-      async (start, end) => this.#previous?.rows.runOf(newestFirst.slice(start, end)),
+      async (start, end) => previous?.rows.runOf(newestFirst.slice(start, end)),
     );
-    await this.#objects.write(layout.page(page.hash), stored);
+    await objects.write(layout.page(page.hash), stored);
     return { ...page, root };
   }
 
-  async #endSegment(): Promise<void> {
-    const rows = this.#rows;
-    const pages = await Promise.all(this.#pages);
-    this.#rows = [];
-    this.#pages = [];
-    const written = this.#written;
-    const same = this.#unchangedSegment(pages);
-    const segment = same ?? (await this.#writeSegment(pages, rows));
-    const origins = (same && this.#unchangedOrigins(same)) ?? this.#holdOrigins(rows);
+  async function endSegment(): Promise<void> {
+    const rows = segmentRows;
+    const pages = await Promise.all(segmentPages);
+    segmentRows = [];
+    segmentPages = [];
+    const same = unchangedSegment(pages);
+    const segment = same ?? (await writeSegment(pages, rows));
+    const origins = (same && unchangedOrigins(same)) ?? holdOrigins(rows);
     written.segments.push({ ...segment, origins });
     written.pages += pages.length;
     written.markets += rows.length;
-    this.#progress(written.markets);
+    progress(written.markets);
   }
 
-  #unchangedSegment(pages: readonly Page[]): SegmentRef | undefined {
-    const same = this.#previous?.segmentOf(pages);
+  function unchangedSegment(pages: readonly Page[]): SegmentRef | undefined {
+    const same = previous?.segmentOf(pages);
     if (!same) return undefined;
-    this.#objects.keep(layout.segment(same.hash), same.bytes);
-    for (const [key, { bytes }] of besideSegment(same)) this.#objects.keep(key, bytes);
+    objects.keep(layout.segment(same.hash), same.bytes);
+    for (const [key, { bytes }] of besideSegment(same)) objects.keep(key, bytes);
     return same;
   }
 
-  async #writeSegment(pages: readonly Page[], rows: readonly RowOrOrdinal[]): Promise<SegmentRef> {
+  async function writeSegment(pages: readonly Page[], rows: readonly RowOrOrdinal[]): Promise<SegmentRef> {
     // Segments whose columns are taken over, with the positions that their rows have now, or -1.
     const taken: [StoredRows, positions: Int32Array][] = [];
     const fresh: NewRow[] = [];
@@ -239,7 +191,7 @@ class ArchiveWriter {
         continue;
       }
       if (row >= start + positions.length) {
-        const old = await this.#previous!.rows.storedWith(row);
+        const old = await previous!.rows.storedWith(row);
         [start, positions] = [old.start, new Int32Array(old.digests.length).fill(-1)];
         taken.push([old, positions]);
       }
@@ -262,16 +214,16 @@ class ArchiveWriter {
       return all;
     };
     const digests = BigUint64Array.from(gathered((part) => part.digests));
-    const stored = await this.#put(layout.rows, Buffer.from(digests.buffer));
+    const stored = await put(layout.rows, Buffer.from(digests.buffer));
     const idBytes = encodeIds(gathered((part) => part.idHashes));
-    const ids = { ...(await this.#put(layout.ids, idBytes)), root: sectionRootOf(idBytes, chunkBytes.ids) };
-    const words = await this.#put(layout.words, encodePostings(postings, rows.length));
+    const ids = { ...(await put(layout.ids, idBytes)), root: sectionRootOf(idBytes, chunkBytes.ids) };
+    const words = await put(layout.words, encodePostings(postings, rows.length));
     const columns: IndexColumns = {
       times: gathered((part) => part.index.times),
       values: (name) => gathered((part) => part.index.values(name)),
     };
     const bytes = encodeSegment(pages, columns, { ...words, unicode: unicodeVersion });
-    const segment = await this.#put(layout.segment, bytes);
+    const segment = await put(layout.segment, bytes);
     return {
       ...segment,
       markets: rows.length,
@@ -283,26 +235,60 @@ class ArchiveWriter {
     };
   }
 
-  #unchangedOrigins({ hash }: SegmentRef): ObjectRef | undefined {
-    const same = this.#read.sameOrigins.get(hash);
-    return same && this.#objects.keep(layout.origins(same.hash), same.bytes) ? same : undefined;
+  function unchangedOrigins({ hash }: SegmentRef): ObjectRef | undefined {
+    const same = sameOrigins.get(hash);
+    return same && objects.keep(layout.origins(same.hash), same.bytes) ? same : undefined;
   }
 
-  #holdOrigins(rows: readonly RowOrOrdinal[]): ObjectRef {
-    const { kept, sources } = this.#read;
+  function holdOrigins(rows: readonly RowOrOrdinal[]): ObjectRef {
     const numbers = rows.map((row) => (typeof row === "number" ? kept[row]! : row.file));
     const hashes = sources.files.map(({ hash }) => hash);
     const bytes = encodeOrigins(numbers, hashes);
     const ref = referTo(bytes);
-    this.#objects.hold(layout.origins(ref.hash), bytes);
+    objects.hold(layout.origins(ref.hash), bytes);
     return ref;
   }
 
-  async #put(keyOf: (hash: string) => string, bytes: Buffer): Promise<ObjectRef> {
+  async function put(keyOf: (hash: string) => string, bytes: Buffer): Promise<ObjectRef> {
     const ref = referTo(bytes);
-    await this.#objects.write(keyOf(ref.hash), bytes);
+    await objects.write(keyOf(ref.hash), bytes);
     return ref;
   }
+
+  return {
+    /** Markets come from the oldest to the newest. */
+    async add(market: Market): Promise<void> {
+      pageMarkets.push(market);
+      segmentRows.push(market.ordinal === undefined ? rowOf(market) : market.ordinal);
+      written.newestResolvedAt = market.resolvedAt;
+      const cut = cutter.next(crc32(market.id));
+      if (cut !== "none") await endPage();
+      if (cut === "segment") await endSegment();
+    },
+    /**
+     * Adds a whole page of the current snapshot. Returns false, and adds nothing, when the page is gone or would be cut
+     * differently.
+     */
+    async addPage(page: PreviousPage): Promise<boolean> {
+      const { start, markets, endsSegment } = page;
+      if (!cutter.atPageStart || endsSegment === undefined) return false;
+      if (!objects.keep(layout.page(page.hash), page.bytes)) return false;
+      for (let position = 0; position < markets; position += 1) segmentRows.push(start + position);
+      written.newestResolvedAt = page.newest;
+      segmentPages.push(Promise.resolve(page));
+      if (cutter.page(markets, endsSegment) === "segment") await endSegment();
+      return true;
+    },
+    async finish(): Promise<WrittenArchive> {
+      if (pageMarkets.length > 0) await endPage();
+      if (segmentRows.length > 0) await endSegment();
+      return written;
+    },
+    /** Waits for pages under way, after a failure too. */
+    async close(): Promise<void> {
+      await Promise.allSettled(inFlight);
+    },
+  };
 }
 
 /** Drops the text, which the page holds: a segment has too many markets to keep all texts in memory. */

@@ -180,11 +180,12 @@ function holdSourceFiles({ objects, sources, fileRows }: MadeArchive): ObjectRef
 
 async function changesOf(
   storage: Storage,
-  { changes: { markets }, scores }: MadeArchive,
+  { changes, scores }: MadeArchive,
   { scores: { records } }: Manifest,
   { log, previous }: Before,
 ): Promise<Changes | null> {
   const before = log.newest ? previous?.manifest.scores?.records : {};
+  const markets = changes.markets();
   if (!before || !markets) return null;
   const own = objectsByHash(scores);
   const read = async (ref: NamedObject) =>

@@ -37,18 +37,14 @@ const spareBytes = 64;
 export class ExternalSort {
   readonly #folder: string;
   readonly #cutPoints: readonly MarketKey[];
-  readonly #buckets: Bucket[];
+  readonly #buckets: ReturnType<typeof bucketAt>[];
 
   private constructor(folder: string, cutPoints: readonly MarketKey[]) {
     this.#folder = folder;
     this.#cutPoints = cutPoints;
     const count = cutPoints.length + 1;
-    this.#buckets = Array.from({ length: count }, (_, number) => {
-      return new Bucket(
-        join(folder, String(number)),
-        Math.min(Math.floor(bufferBytes / count), bucketBufferBytes),
-      );
-    });
+    const bytes = Math.min(Math.floor(bufferBytes / count), bucketBufferBytes);
+    this.#buckets = Array.from({ length: count }, (_, place) => bucketAt(join(folder, String(place)), bytes));
   }
 
   /** `cutPoints` ascend; n of them make n + 1 buckets. The files go to a new folder in `temporaryDirectory`. */
@@ -82,63 +78,56 @@ export class ExternalSort {
   }
 }
 
-/** A file of compressed blocks, with its own write buffer. */
-class Bucket {
-  readonly path: string;
-  readonly #file: number;
-  #buffer: Buffer;
-  #buffered = 0;
+/** A file of compressed blocks, with its own write buffer of so many bytes. */
+function bucketAt(path: string, bytes: number) {
+  const file = openSync(path, "wx", 0o600);
+  let buffer = Buffer.allocUnsafeSlow(bytes);
+  let buffered = 0;
 
-  constructor(path: string, bytes: number) {
-    this.path = path;
-    this.#file = openSync(path, "wx", 0o600);
-    this.#buffer = Buffer.allocUnsafeSlow(bytes);
+  function write(bytes: Uint8Array): void {
+    // A write may be short: at 2 GiB, or when the disk fills up.
+    for (let done = 0; done < bytes.length; ) done += writeSync(file, bytes, done);
   }
 
-  /** A block holds whole markets. */
-  add({ resolvedAt, digest, file, values, line }: RenderedMarket): void {
-    const text = JSON.stringify(values);
-    // A character takes at most three bytes.
-    const most = marketHeaderBytes + text.length * 3 + line.length;
-    if (this.#buffered + most > this.#buffer.length) {
-      this.flush();
-      if (most > this.#buffer.length) this.#buffer = Buffer.allocUnsafeSlow(most);
-    }
-    const [buffer, start] = [this.#buffer, this.#buffered];
-    const valuesBytes = buffer.write(text, start + marketHeaderBytes);
-    const lineStart = start + marketHeaderBytes + valuesBytes;
-    buffer.set(line, lineStart);
-    buffer.writeDoubleLE(resolvedAt, start);
-    buffer.writeBigUInt64LE(digest, start + 8);
-    buffer.writeUInt32LE(file, start + 16);
-    buffer.writeUInt32LE(valuesBytes, start + 20);
-    buffer.writeUInt32LE(line.length, start + 24);
-    this.#buffered = lineStart + line.length;
-  }
-
-  flush(): void {
-    if (this.#buffered === 0) return;
-    const raw = this.#buffer.subarray(0, this.#buffered);
+  function flush(): void {
+    if (buffered === 0) return;
+    const raw = buffer.subarray(0, buffered);
     // Room for the whole output, since zlib would copy small chunks together.
     const chunkSize = Math.ceil(raw.length / 2) + spareBytes;
     const block = zstdCompressSync(raw, { ...compression, chunkSize });
     const header = Buffer.alloc(blockHeaderBytes);
     header.writeUInt32LE(block.length, 0);
     header.writeUInt32LE(raw.length, 4);
-    this.#write(header);
-    this.#write(block);
+    write(header);
+    write(block);
     release(block);
-    this.#buffered = 0;
+    buffered = 0;
   }
 
-  close(): void {
-    closeSync(this.#file);
-  }
-
-  #write(bytes: Uint8Array): void {
-    // A write may be short: at 2 GiB, or when the disk fills up.
-    for (let done = 0; done < bytes.length; ) done += writeSync(this.#file, bytes, done);
-  }
+  return {
+    path,
+    flush,
+    close: () => closeSync(file),
+    /** A block holds whole markets. */
+    add({ resolvedAt, digest, file, values, line }: RenderedMarket): void {
+      const text = JSON.stringify(values);
+      // A character takes at most three bytes.
+      const most = marketHeaderBytes + text.length * 3 + line.length;
+      if (buffered + most > buffer.length) {
+        flush();
+        if (most > buffer.length) buffer = Buffer.allocUnsafeSlow(most);
+      }
+      const valuesBytes = buffer.write(text, buffered + marketHeaderBytes);
+      const lineStart = buffered + marketHeaderBytes + valuesBytes;
+      buffer.set(line, lineStart);
+      buffer.writeDoubleLE(resolvedAt, buffered);
+      buffer.writeBigUInt64LE(digest, buffered + 8);
+      buffer.writeUInt32LE(file, buffered + 16);
+      buffer.writeUInt32LE(valuesBytes, buffered + 20);
+      buffer.writeUInt32LE(line.length, buffered + 24);
+      buffered = lineStart + line.length;
+    },
+  };
 }
 
 function readBlocks(stored: Buffer): Buffer[] {

@@ -37,40 +37,32 @@ export interface ArchiveDifference {
  * Two archives side by side, filled market by market. One is the current snapshot's. The tag of an entry tells formula
  * versions apart and, in an upgrade of the feed, in its lower half what both versions have.
  */
-export class ArchiveSides {
-  readonly before = new Entries();
-  readonly after = new Entries();
-  readonly #upgrade: boolean;
-  readonly #tagOf: (record: Uint8Array) => number;
-
-  /** `versionBefore` is the feed version of the current snapshot. */
-  constructor(versionBefore: string) {
-    this.#upgrade = versionBefore !== feedVersion;
-    if (!this.#upgrade) this.#tagOf = formulaOf;
-    else {
-      const shared = sharedText(versionBefore);
-      // A half has 16 bits, so two values look the same once in 65,536.
-      this.#tagOf = (record) => ((formulaOf(record) & 0xffff0000) | (crc32(shared(record)) & 0xffff)) >>> 0;
-    }
-  }
-
-  add(side: keyof Sides, market: MarketLine): void {
-    this[side].add(rowOf(market), this.#tagOf(market.line));
-  }
-
-  /** `whole`: every removed or changed market of the current snapshot was added. */
-  async difference(whole: boolean): Promise<ArchiveDifference> {
-    const { before, after } = this;
-    const found = await difference({ before, after });
-    const { changed, removed } = found;
-    const judgedChanges = changed.before.filter((index, position) => {
-      const [old, fresh] = [before.tag(index), after.tag(changed.after[position]!)];
-      return this.#upgrade ? old >>> 16 === fresh >>> 16 && old !== fresh : old === fresh;
-    });
-    const judged = { changed: judgedChanges.length, removed: removed.length };
-    return { sides: { before, after }, found, judged, whole };
-  }
+export function archiveSides(versionBefore: string) {
+  const [before, after] = [new Entries(), new Entries()];
+  const upgrade = versionBefore !== feedVersion;
+  const shared = upgrade ? sharedText(versionBefore) : undefined;
+  const tagOf = (record: Uint8Array) => {
+    const formula = crc32(memberOfLine(record, "formulaVersion") ?? "");
+    // A half has 16 bits, so two values look the same once in 65,536.
+    return shared ? ((formula & 0xffff0000) | (crc32(shared(record)) & 0xffff)) >>> 0 : formula;
+  };
+  return {
+    add: (side: keyof Sides, market: MarketLine) =>
+      (side === "before" ? before : after).add(rowOf(market), tagOf(market.line)),
+    /** `whole`: every removed or changed market of the current snapshot was added. */
+    async difference(whole: boolean): Promise<ArchiveDifference> {
+      const found = await difference({ before, after });
+      const { changed, removed } = found;
+      const judgedChanges = changed.before.filter((index, position) => {
+        const [old, fresh] = [before.tag(index), after.tag(changed.after[position]!)];
+        return upgrade ? old >>> 16 === fresh >>> 16 && old !== fresh : old === fresh;
+      });
+      const judged = { changed: judgedChanges.length, removed: removed.length };
+      return { sides: { before, after }, found, judged, whole };
+    },
+  };
 }
+export type ArchiveSides = ReturnType<typeof archiveSides>;
 
 /**
  * Compares the rows of a publish run, as far as they are on the side `after`, with the current snapshot. `kept` is not
@@ -93,57 +85,46 @@ export async function compareRun(
   return sides.difference(whole);
 }
 
-const formulaOf = (record: Uint8Array) => crc32(memberOfLine(record, "formulaVersion") ?? "");
-
 /** Takes what differs at one place of the archive, oldest place first. */
 export type TakeDifference = (rows: { before?: MarketLine; after?: MarketLine }) => Promise<void>;
 
-/** Sums up and records what a run changes in the archive, while the rows that differ are walked. */
-export class ArchiveChanges {
-  readonly objects: ObjectWriter;
-  readonly #compared: ArchiveDifference | undefined;
-  readonly #markets: number;
-  readonly #record: ChangeRecordWriter;
+/**
+ * Sums up and records what a run changes in the archive, while the rows that differ are walked. `objects` takes the
+ * record, which is no part of the snapshot. `compared` is undefined where there is nothing to compare the archive of
+ * `total` markets with.
+ */
+export function archiveChanges(
+  objects: ObjectWriter,
+  compared: ArchiveDifference | undefined,
+  total: number,
+) {
+  const record = new ChangeRecordWriter(objects);
   /** Undefined where the changes are not recorded: nothing is known of them, or they are too many. */
-  readonly #details: DetailCount | undefined;
-
-  /**
-   * `objects` takes the record, which is no part of the snapshot. `compared` is undefined where there is nothing to
-   * compare the archive of `markets` markets with.
-   */
-  constructor(objects: ObjectWriter, compared: ArchiveDifference | undefined, markets: number) {
-    this.objects = objects;
-    this.#compared = compared;
-    this.#markets = markets;
-    this.#record = new ChangeRecordWriter(objects);
-    if (compared && isRecordable(compared)) this.#details = new DetailCount(compared.sides, compared.found);
-  }
-
-  /** Undefined when nobody looks at the rows that differ. */
-  get take(): TakeDifference | undefined {
-    const details = this.#details;
-    if (!details) return undefined;
-    return async (rows) => {
-      details.add(rows);
-      await this.#record.add(rows);
-    };
-  }
-
+  const details =
+    compared && isRecordable(compared) ? new DetailCount(compared.sides, compared.found) : undefined;
+  const take: TakeDifference = async (rows) => {
+    details!.add(rows);
+    await record.add(rows);
+  };
   /** Undefined where damaged rows of the current snapshot would count as new. */
-  get markets(): MarketChanges | undefined {
-    const compared = this.#compared;
-    if (!compared) return allNew(this.#markets);
+  const markets = (): MarketChanges | undefined => {
+    if (!compared) return allNew(total);
     if (!compared.whole) return undefined;
-    return { ...summaryOf(compared.sides, compared.found), details: this.#details?.details ?? null };
-  }
-
-  /** Null when there are no changes, or too many. */
-  async finishRecord(since: string | undefined, until: string): Promise<ObjectRef | null> {
-    const counts = this.markets;
-    if (since === undefined || !counts || !this.#details) return null;
-    return this.#record.finish({ since, until, counts });
-  }
+    return { ...summaryOf(compared.sides, compared.found), details: details?.details ?? null };
+  };
+  return {
+    objects,
+    markets,
+    /** Undefined when nobody looks at the rows that differ. */
+    take: details && take,
+    /** Null when there are no changes, or too many. */
+    async finishRecord(since: string | undefined, until: string): Promise<ObjectRef | null> {
+      const counts = markets();
+      return since === undefined || !counts || !details ? null : record.finish({ since, until, counts });
+    },
+  };
 }
+export type ArchiveChanges = ReturnType<typeof archiveChanges>;
 
 function isRecordable({ whole, found: { added, changed, removed } }: ArchiveDifference): boolean {
   return whole && added.length + 2 * changed.after.length + removed.length <= maxRecordLines;

@@ -6,7 +6,7 @@ import { hashIn, layout } from "../store/layout.ts";
 import { logFrom } from "../store/log/commits.ts";
 import { type ReadObject, readObject, readParsed } from "../store/objects.ts";
 import type { Storage } from "../store/storage.ts";
-import { ObjectWriter } from "./object-writer.ts";
+import { objectWriter } from "./object-writer.ts";
 import type { Before } from "./previous-snapshot.ts";
 import type { SiteOptions } from "./public/mutable-objects.ts";
 
@@ -107,7 +107,7 @@ async function mend(
   { message }: ObjectError,
   warn: (line: string) => void,
 ): Promise<void> {
-  const made = await orDamage(() => recordBetween(storage, new ObjectWriter(storage), older, newer));
+  const made = await orDamage(() => recordBetween(storage, objectWriter(storage), older, newer));
   if (made instanceof ObjectError) {
     if ([older, newer].some(({ manifest }) => layout.manifest(manifest.hash) === made.key)) return;
     warn(`${message}; it cannot be made again: ${made.message}`);

@@ -155,31 +155,22 @@ export interface OldMarket extends MarketLine {
   ordinal: number;
 }
 
-export class PreviousRows {
+export function previousRows(storage: Storage, segments: readonly PreviousSegment[]) {
   /** From the oldest. */
-  readonly pages: readonly PreviousPage[];
-  readonly #storage: Storage;
-  readonly #segments: readonly PreviousSegment[];
-  readonly #pages = new LRUCache<PreviousPage, ReadPage>({
+  const pages = segments.flatMap((segment) => segment.pages);
+  const readPages = new LRUCache<PreviousPage, ReadPage>({
     maxSize: keptPageBytes,
     sizeCalculation: ({ stored, lines }) => lines.reduce((sum, { length }) => sum + length, stored.length),
   });
-  readonly #rows = new LRUCache<PreviousSegment, StoredRows>({ max: keptSegments });
+  const readRows = new LRUCache<PreviousSegment, StoredRows>({ max: keptSegments });
 
-  constructor(storage: Storage, segments: readonly PreviousSegment[]) {
-    this.#storage = storage;
-    this.#segments = segments;
-    this.pages = segments.flatMap(({ pages }) => pages);
-  }
-
-  pageAt(ordinal: number): PreviousPage {
-    const { pages } = this;
+  function pageAt(ordinal: number): PreviousPage {
     return pages[firstWhere(1, pages.length, (index) => pages[index]!.start > ordinal) - 1]!;
   }
 
   /** From the oldest. */
-  async marketsOf(page: PreviousPage): Promise<OldMarket[]> {
-    const { lines } = await this.#read(page);
+  async function marketsOf(page: PreviousPage): Promise<OldMarket[]> {
+    const { lines } = await readPage(page);
     return lines.toReversed().map((line, position) => ({
       ...marketOfLine(layout.page(page.hash), line),
       ordinal: page.start + position,
@@ -187,33 +178,33 @@ export class PreviousRows {
   }
 
   /** The rows of the segment that has this one. */
-  async storedWith(ordinal: number): Promise<StoredRows> {
-    const segment = this.#segments.findLast(({ start }) => start <= ordinal)!;
-    let read = this.#rows.get(segment);
+  async function storedWith(ordinal: number): Promise<StoredRows> {
+    const segment = segments.findLast(({ start }) => start <= ordinal)!;
+    let read = readRows.get(segment);
     if (!read) {
       const { ref, start } = segment;
-      const [digests, idHashes] = [await this.readDigests(ref), decodeIds(await this.readIds(ref))];
-      read = { start, digests, idHashes, ...(await this.#indexOf(segment)) };
-      this.#rows.set(segment, read);
+      const [digests, idHashes] = [await readDigests(ref), decodeIds(await readIds(ref))];
+      read = { start, digests, idHashes, ...(await indexOf(segment)) };
+      readRows.set(segment, read);
     }
     return read;
   }
 
-  async idOf(ordinal: number): Promise<string> {
-    const page = this.pageAt(ordinal);
-    return idOfLine((await this.#read(page)).lines[page.start + page.markets - 1 - ordinal]!);
+  async function idOf(ordinal: number): Promise<string> {
+    const page = pageAt(ordinal);
+    return idOfLine((await readPage(page)).lines[page.start + page.markets - 1 - ordinal]!);
   }
 
-  async readIds({ ids, markets }: SegmentRef): Promise<Buffer> {
+  async function readIds({ ids, markets }: SegmentRef): Promise<Buffer> {
     const key = layout.ids(ids.hash);
-    const bytes = await readObject(this.#storage, key, ids);
+    const bytes = await readObject(storage, key, ids);
     requireIds(key, bytes, markets);
     return bytes;
   }
 
   /** Digests of the source rows of a segment, by ordinal. */
-  async readDigests({ rows }: SegmentRef): Promise<BigUint64Array> {
-    const bytes = await readObject(this.#storage, layout.rows(rows.hash), rows);
+  async function readDigests({ rows }: SegmentRef): Promise<BigUint64Array> {
+    const bytes = await readObject(storage, layout.rows(rows.hash), rows);
     return new BigUint64Array(new Uint8Array(bytes).buffer);
   }
 
@@ -221,17 +212,17 @@ export class PreviousRows {
    * Where the segment lacks a column for a filter of this version, or another version of Unicode made its words, reads
    * the texts of those pages that are left: one object must not mix two versions.
    */
-  async #indexOf(segment: PreviousSegment): Promise<Pick<StoredRows, "index" | "words">> {
+  async function indexOf(segment: PreviousSegment): Promise<Pick<StoredRows, "index" | "words">> {
     const { ref, start, indexed, pages } = segment;
     const [key, wordsKey] = [layout.segment(ref.hash), layout.words(ref.words.hash)];
-    const table = new WordTable(wordsKey, await readObject(this.#storage, wordsKey, ref.words));
+    const table = new WordTable(wordsKey, await readObject(storage, wordsKey, ref.words));
     if (indexed && table.unicode === unicodeVersion) {
-      const index = decodeColumns(key, await readObject(this.#storage, key, ref));
+      const index = decodeColumns(key, await readObject(storage, key, ref));
       return { index, words: () => table.words() };
     }
     const [rows, postings]: [IndexRow[], Postings] = [[], new Map()];
     for (const page of pages.filter(({ usable }) => usable)) {
-      for (const { ordinal, resolvedAt, line } of await this.marketsOf(page)) {
+      for (const { ordinal, resolvedAt, line } of await marketsOf(page)) {
         const market = parseJson(layout.page(page.hash), line) as HistoricalMarket;
         rows[ordinal - start] = { resolvedAt, values: filterValuesOf(market) };
         addWords(postings, wordsOf(market.question), ordinal - start);
@@ -244,23 +235,25 @@ export class PreviousRows {
    * The run with exactly these rows, given newest first. Compressing them again would take most of the time that a page
    * with a new market takes.
    */
-  async runOf(rows: readonly { ordinal?: number | undefined }[]): Promise<DeflatePiece | undefined> {
+  async function runOf(rows: readonly { ordinal?: number | undefined }[]): Promise<DeflatePiece | undefined> {
     const newest = rows[0]?.ordinal;
     if (newest === undefined || !rows.every(({ ordinal }, n) => ordinal === newest - n)) return undefined;
-    const page = this.pageAt(newest);
+    const page = pageAt(newest);
     const place = page.start + page.markets - 1 - newest;
     const same = place % runMarkets === 0 && Math.min(runMarkets, page.markets - place) === rows.length;
-    return same ? runsPiece((await this.#read(page)).stored, page.runs, place / runMarkets) : undefined;
+    return same ? runsPiece((await readPage(page)).stored, page.runs, place / runMarkets) : undefined;
   }
 
-  async #read(page: PreviousPage): Promise<ReadPage> {
-    const known = this.#pages.get(page);
+  async function readPage(page: PreviousPage): Promise<ReadPage> {
+    const known = readPages.get(page);
     if (known) return known;
     const key = layout.page(page.hash);
-    const stored = await readObject(this.#storage, key, page);
+    const stored = await readObject(storage, key, page);
     const { markets, runs } = page;
     const lines = runs.flatMap((_, run) => readRun(key, stored, { markets, runs }, run));
-    this.#pages.set(page, { stored, lines });
+    readPages.set(page, { stored, lines });
     return { stored, lines };
   }
+
+  return { pages, pageAt, marketsOf, storedWith, idOf, readIds, readDigests, runOf };
 }

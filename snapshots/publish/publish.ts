@@ -11,9 +11,9 @@ import {
   type MadeArchive,
   type PublishReport,
 } from "./commit-snapshot.ts";
-import { type Allowance, ArchiveChanges, checkGuards, compareRun, requireFewProtocols } from "./guards.ts";
-import { ObjectWriter } from "./object-writer.ts";
-import { type Before, PreviousSnapshot } from "./previous-snapshot.ts";
+import { type Allowance, archiveChanges, checkGuards, compareRun, requireFewProtocols } from "./guards.ts";
+import { objectWriter } from "./object-writer.ts";
+import { type Before, type PreviousSnapshot, readPreviousIfKept } from "./previous-snapshot.ts";
 import { updateMutableObjects } from "./public/mutable-objects.ts";
 import { type ReadSources, readSources } from "./read-sources.ts";
 
@@ -72,8 +72,8 @@ async function makeArchive(options: PublishOptions, read: ReadSources, before: B
     probed ??= probeConditionalWrites(storage);
     await probed;
   };
-  const objects = new ObjectWriter(storage, { present: previous?.keys, dryRun, ready, warn });
-  const changes = new ArchiveChanges(new ObjectWriter(storage, { dryRun, ready }), compared, total);
+  const objects = objectWriter(storage, { present: previous?.keys, dryRun, ready, warn });
+  const changes = archiveChanges(objectWriter(storage, { dryRun, ready }), compared, total);
   const written = (done: number) => progress("writing pages", done, total);
   const archive = await writeArchive(objects, previous, read, written, changes.take);
   if (archive.markets !== total)
@@ -117,8 +117,7 @@ export async function retryWithoutDamaged<T>(
   };
   for (let tries = 1; ; tries += 1) {
     // Without its manifest nothing can be reused, and every object is written again.
-    const previous =
-      current && (await PreviousSnapshot.readIfKept(options.storage, current, faulty, damaged));
+    const previous = current && (await readPreviousIfKept(options.storage, current, faulty, damaged));
     try {
       return await work(previous);
     } catch (error) {

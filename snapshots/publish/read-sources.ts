@@ -16,7 +16,7 @@ import { inParallel } from "../store/in-parallel.ts";
 import { layout } from "../store/layout.ts";
 import { parseObject } from "../store/objects.ts";
 import { ExternalSort } from "./external-sort.ts";
-import { ArchiveSides } from "./guards.ts";
+import { type ArchiveSides, archiveSides } from "./guards.ts";
 import type { PreviousSegment } from "./previous-rows.ts";
 import type { PreviousSnapshot } from "./previous-snapshot.ts";
 import { renderScores, type ScoreObjects } from "./score-objects.ts";
@@ -105,7 +105,7 @@ export async function sortMarkets(
   // Two bytes a market suffice, unless there are very many files.
   const Numbers = files.length < 2 ** 16 ? Uint16Array : Uint32Array;
   const kept = new Numbers(previous?.markets ?? 0);
-  const sides = range ? undefined : previous && new ArchiveSides(previous.commit.entry.feedVersion);
+  const sides = range ? undefined : previous && archiveSides(previous.commit.entry.feedVersion);
   const fileRows = new Array<number>(files.length).fill(0);
   const unchanged = new Map<string, number>();
   for (const [index, { hash, unchanged: same }] of files.entries())

@@ -4,7 +4,7 @@ import { beforeAll, describe, expect, test } from "vitest";
 import type { Commit } from "../../schemas/store/stored-objects.ts";
 import { readExported } from "../../snapshots/export/export-records.ts";
 import { rollback } from "../../snapshots/maintain/rollback.ts";
-import { PreviousSnapshot } from "../../snapshots/publish/previous-snapshot.ts";
+import { readPrevious } from "../../snapshots/publish/previous-snapshot.ts";
 import { decodeCursor, encodeCursor } from "../../snapshots/read/archive/paging.ts";
 import { layout, sha256 } from "../../snapshots/store/layout.ts";
 import { newestCommit, readCommit } from "../../snapshots/store/log/commits.ts";
@@ -230,7 +230,7 @@ describe("what a thief puts into the store", () => {
 
     const objectsOf = async (number: number) => {
       const commit = await commitAt(storage, number);
-      const { present } = await PreviousSnapshot.read(storage, commit);
+      const { present } = await readPrevious(storage, commit);
       return new Set([...present.keys(), layout.manifest(commit.manifest.hash)]);
     };
     const shared = await objectsOf(3);

@@ -18,13 +18,13 @@ import {
 } from "../commit-snapshot.ts";
 import { ExternalSort } from "../external-sort.ts";
 import {
-  ArchiveChanges,
   type ArchiveDifference,
-  ArchiveSides,
+  archiveChanges,
+  archiveSides,
   checkGuards,
   requireFewProtocols,
 } from "../guards.ts";
-import { ObjectWriter } from "../object-writer.ts";
+import { objectWriter } from "../object-writer.ts";
 import type { Before, PreviousSnapshot } from "../previous-snapshot.ts";
 import { beginRun, type PublishOptions, retryWithoutDamaged } from "../publish.ts";
 import { readSources, sortMarkets } from "../read-sources.ts";
@@ -112,7 +112,7 @@ async function writeRange(
     const read = { sources, sort, ...(await sortMarkets(reading, sources, sort)) };
     await sources.close();
     const { storage, warn } = options;
-    const objects = new ObjectWriter(storage, { present: previous?.keys, warn });
+    const objects = objectWriter(storage, { present: previous?.keys, warn });
     const archive = await writeArchive(objects, previous, read, (done) =>
       progress("writing pages", done, total),
     );
@@ -250,13 +250,13 @@ async function compare(
   const { previous } = before;
   const compared = previous && (await differenceTo(storage, previous, archive));
   checkGuards(before, compared, { ...sources, markets: archive.markets }, allow);
-  const objects = new ObjectWriter(storage, { present: previous?.keys, dryRun, warn });
+  const objects = objectWriter(storage, { present: previous?.keys, dryRun, warn });
   for (const { objects: made } of parts)
     for (const [key, bytes] of made) {
       if (key.startsWith(layout.origins.prefix)) objects.hold(key, bytes);
       else objects.countWritten(key, bytes);
     }
-  const changes = new ArchiveChanges(new ObjectWriter(storage), compared, archive.markets);
+  const changes = archiveChanges(objectWriter(storage), compared, archive.markets);
   if (previous && changes.take)
     for await (const rows of differingRows(objectsIn(storage), previous.manifest, archive))
       await changes.take(rows);
@@ -269,7 +269,7 @@ async function differenceTo(
   { commit, segments, rows: { pages }, knowsPages }: PreviousSnapshot,
   archive: Pick<Manifest, "segments">,
 ): Promise<ArchiveDifference> {
-  const sides = new ArchiveSides(commit.entry.feedVersion);
+  const sides = archiveSides(commit.entry.feedVersion);
   const older = { segments: segments.map(({ ref }) => ref) };
   const lost = new Set(pages.flatMap(({ usable, root }) => (usable ? [] : [root])));
   for await (const { before, after } of differingRows(objectsIn(storage), older, archive, undefined, lost)) {

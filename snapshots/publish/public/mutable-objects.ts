@@ -31,9 +31,10 @@ import { renderList } from "../score-objects.ts";
 import { updateLog, type Witnessed } from "./log.ts";
 import {
   type ApiAddress,
+  listPublicTree,
   type Named,
   nothingNamed,
-  PublicTree,
+  type PublicTree,
   publishedNames,
   type Site,
   updateSite,
@@ -219,7 +220,7 @@ async function showNewest(
   known: Commit,
   listed = listedOnce(storage, layout.publicTree),
 ): Promise<Shown> {
-  const tree = await PublicTree.of(listed, faulty);
+  const tree = await listPublicTree(listed, faulty);
   return { tree, commit: await newestTrustedFrom(storage, known, trust) };
 }
 

@@ -6,7 +6,7 @@ import { cuts, maxHeaderBytes } from "../../../snapshots/format/bytes.ts";
 import { maxPageRunBytes } from "../../../snapshots/format/page.ts";
 import { createLabelTables } from "../../../snapshots/index/index-reader.ts";
 import { loadSegment } from "../../../snapshots/index/segment.ts";
-import { ObjectWriter } from "../../../snapshots/publish/object-writer.ts";
+import { objectWriter } from "../../../snapshots/publish/object-writer.ts";
 import { Catalog } from "../../../snapshots/read/catalog/catalog.ts";
 import {
   type Kind,
@@ -66,7 +66,7 @@ describe("objects that match their hashes and are larger than any can be", () =>
       }
     expect(storage.calls).toEqual([]);
     // Nor does a publisher write what readers refuse.
-    const objectsOf = new ObjectWriter(storage);
+    const objectsOf = objectWriter(storage);
     const large = Buffer.alloc(16 * mebibyte + 1);
     await expect(objectsOf.write(layout.rows(sha256(large)), large)).rejects.toThrow(
       "more than the 16777216",

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
 import { parseNote } from "../../../snapshots/format/note.ts";
 import { updateLog } from "../../../snapshots/publish/public/log.ts";
-import { PublicTree } from "../../../snapshots/publish/public/site.ts";
+import { listPublicTree } from "../../../snapshots/publish/public/site.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { newestCommit } from "../../../snapshots/store/log/commits.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
@@ -142,7 +142,7 @@ describe.skipIf(!programs)("a store with three real witnesses", () => {
     for (const at of [layout.logCheckpoint, layout.logCheckpointOf(2)]) objects.delete(at);
     const answers = await updateLog(
       storage,
-      await PublicTree.of(storage),
+      await listPublicTree(storage),
       (await newestCommit(storage))!,
       signing(),
     );

@@ -3,7 +3,7 @@ import { decodeEntries, tilePath, tilesOf } from "../../../../snapshots/format/l
 import { encodeEntries, leafHash, treeHead } from "../../../../snapshots/format/tree.ts";
 import { rollback } from "../../../../snapshots/maintain/rollback.ts";
 import { updateLog } from "../../../../snapshots/publish/public/log.ts";
-import { PublicTree } from "../../../../snapshots/publish/public/site.ts";
+import { listPublicTree } from "../../../../snapshots/publish/public/site.ts";
 import { layout } from "../../../../snapshots/store/layout.ts";
 import { newestCommit, readCommit, readLog } from "../../../../snapshots/store/log/commits.ts";
 import { entryOf, LogTree } from "../../../../snapshots/store/log/tiles.ts";
@@ -17,7 +17,7 @@ import { faultsOf } from "../../../helpers/store/verified.ts";
 type Objects = Map<string, Buffer>;
 
 const update = async (storage: Storage, faulty?: ReadonlySet<string>) =>
-  updateLog(storage, await PublicTree.of(storage, faulty), (await newestCommit(storage))!, {});
+  updateLog(storage, await listPublicTree(storage, faulty), (await newestCommit(storage))!, {});
 
 /** A store of so many commits, and its log; the log was brought to each of the last `followed` of them. */
 async function logged(count: number, followed = 2) {
