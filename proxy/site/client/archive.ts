@@ -112,28 +112,21 @@ export class Segment {
   }
 }
 
-/** The archives that were asked for, each checked against the log's entry before it is used. */
-export class Archives {
-  #asker: Asker;
-  #log: TrustedLog;
-  #parts: Parts;
-  /** The one that was asked for last. What the evaluator decoded of it is used again. */
-  #last: Archive | undefined;
-  /** The one that was asked for last by the id of its snapshot, and with which trust. */
-  #named: { asked: string; known: Known } | undefined;
+export type Archives = ReturnType<typeof archivesOf>;
 
-  constructor(asker: Asker, log: TrustedLog, parts: Parts) {
-    this.#asker = asker;
-    this.#log = log;
-    this.#parts = parts;
-  }
+/** The archives that were asked for, each checked against the log's entry before it is used. */
+export function archivesOf(asker: Asker, log: TrustedLog, partStore: Parts) {
+  /** The one that was asked for last. What the evaluator decoded of it is used again. */
+  let last: Archive | undefined;
+  /** The one that was asked for last by the id of its snapshot, and with which trust. */
+  let named: { asked: string; known: Known } | undefined;
 
   /** Asks which archive there is, and checks it as far as the headers of its index. */
-  async know(job: Job, trust: Trust, asOf: string | undefined): Promise<Known> {
+  async function know(job: Job, trust: Trust, asOf: string | undefined): Promise<Known> {
     const asked = JSON.stringify([asOf, trust]);
-    if (this.#named?.asked === asked) return this.#named.known;
-    const answer = await this.#asker.json<SaidOfIndex>(job, "/markets/index", { asOf });
-    const believed = await this.#log.vouch(answer, trust, { asOf, signal: job.signal });
+    if (named?.asked === asked) return named.known;
+    const answer = await asker.json<SaidOfIndex>(job, "/markets/index", { asOf });
+    const believed = await log.vouch(answer, trust, { asOf, signal: job.signal });
     const listed = answer.segments as Listed[];
     const right =
       Array.isArray(listed) &&
@@ -146,18 +139,18 @@ export class Archives {
           hashFrom(segment.ids?.hash) &&
           segment.ids.bytes === 6 * segment.markets,
       );
-    this.#asker.need(right, "index root", "The answer does not list the headers and ids of segments.");
+    asker.need(right, "index root", "The answer does not list the headers and ids of segments.");
     const children = listed.map(({ header, ids }) =>
       trees.nodeHash(hashFrom(header.hash)!, hashFrom(ids.hash)!),
     );
-    const root = await this.requireRoot(believed.entry, answer, listed, children);
+    const root = await requireRoot(believed.entry, answer, listed, children);
     const { feedVersion } = believed.entry;
-    if (this.#last?.root !== root || this.#last.index.version !== feedVersion) {
-      const read = await this.#segments(job, believed.entry, listed);
-      this.#last = { ...read, root, index: openIndex(read.segments, feedVersion), decoded: new Map() };
+    if (last?.root !== root || last.index.version !== feedVersion) {
+      const read = await readSegments(job, believed.entry, listed);
+      last = { ...read, root, index: openIndex(read.segments, feedVersion), decoded: new Map() };
     }
-    const archive = this.#last;
-    this.#asker.need(
+    const archive = last;
+    asker.need(
       archive.archiveRoot === believed.entry.archiveRoot,
       "archive root",
       `The index is of an archive with the root ${archive.archiveRoot}, the log's entry of ` +
@@ -165,12 +158,12 @@ export class Archives {
     );
     const known = { ...believed, archive };
     // What the id of a snapshot names never changes.
-    if (asOf === known.snapshotId) this.#named = { asked, known };
+    if (asOf === known.snapshotId) named = { asked, known };
     return known;
   }
 
   /** Checks that the index root of an entry is that over these children of a tree. */
-  async requireRoot(
+  async function requireRoot(
     { indexRoot, counts }: Entry,
     answer: SaidOfIndex,
     listed: readonly { markets: number }[],
@@ -178,7 +171,7 @@ export class Archives {
   ): Promise<string> {
     const markets = listed.reduce((sum, segment) => sum + segment.markets, 0);
     const root = toHex(await trees.rootOf("index", markets, children));
-    this.#asker.need(
+    asker.need(
       root === indexRoot &&
         root === answer.indexRoot &&
         markets === counts.markets &&
@@ -190,7 +183,7 @@ export class Archives {
     return root;
   }
 
-  async #segments(job: Job, entry: Entry, listed: readonly Listed[]) {
+  async function readSegments(job: Job, entry: Entry, listed: readonly Listed[]) {
     const parts = listed.map(({ header }, index) => ({
       ...header,
       what: "header",
@@ -199,15 +192,15 @@ export class Archives {
     }));
     const starts = [0];
     for (const { markets } of listed) starts.push(starts.at(-1)! + markets);
-    const segments = await this.#parts.with(job, parts, () =>
+    const segments = await partStore.loaded(job, parts, () =>
       Promise.all(
         parts.map(({ hash, what, name }, index) =>
-          this.#asker.checking(what, name, () => {
-            const header = parseIndexHeader(name, this.#parts.get(hash));
+          asker.checking(what, name, () => {
+            const header = parseIndexHeader(name, partStore.get(hash));
             const markets = listed[index]!.markets;
             const same = header.markets === markets;
-            this.#asker.need(same, what, `${name} has ${header.markets} markets, not ${markets}.`);
-            return new Segment(index, starts[index]!, header, this.#parts);
+            asker.need(same, what, `${name} has ${header.markets} markets, not ${markets}.`);
+            return new Segment(index, starts[index]!, header, partStore);
           }),
         ),
       ),
@@ -217,12 +210,12 @@ export class Archives {
   }
 
   /** Loads what pages segments have, and checks it against their roots, which the archive's root covers. */
-  async loadPages(job: Job, segments: readonly Segment[]): Promise<void> {
+  async function loadPages(job: Job, segments: readonly Segment[]): Promise<void> {
     const missing = segments.filter(({ pages }) => !pages);
     const parts = missing.flatMap((segment) =>
       ["pageMarkets", "pageRoots"].map((name) => segment.part(name)),
     );
-    await this.#parts.with(job, parts, () =>
+    await partStore.loaded(job, parts, () =>
       Promise.all(
         missing.map(async (segment) => {
           const { name, header } = segment;
@@ -233,11 +226,11 @@ export class Archives {
             const markets = sizes[at]! + 256 * sizes[at + 1]!;
             const told = `A page of ${name} has ${markets} markets.`;
             // A longer one would never be read to its end.
-            this.#asker.need(isOneOf(markets, cuts.pageMax), "page roots", told);
+            asker.need(isOneOf(markets, cuts.pageMax), "page roots", told);
             starts.push(starts.at(-1)! + markets);
           }
           const root = toHex(await trees.rootOf("segment", header.markets, hashesIn(roots)));
-          this.#asker.need(
+          asker.need(
             root === header.root && starts.at(-1) === header.markets,
             "page roots",
             `The pages of ${name} have the root ${root} and ${starts.at(-1)} markets, not what its header says.`,
@@ -247,6 +240,8 @@ export class Archives {
       ),
     );
   }
+
+  return { know, requireRoot, loadPages };
 }
 
 /**

@@ -232,8 +232,8 @@ export class Client {
 
   #prover(): Promise<Prover> {
     this.#proving ??= import("./recompute.ts").then(
-      ({ Prover }) =>
-        new Prover(
+      ({ proverFor }) =>
+        proverFor(
           {
             ApiError,
             ForkedLogError,

@@ -22,60 +22,53 @@ const [bytesAtOnce, answersAtOnce] = [4 * 2 ** 20, 4];
  * Checked parts, by hash. While they have more than `most` bytes, those that no evaluation needs are forgotten, the
  * least recently used first.
  */
-class Memory {
+function memoryOf(most: number) {
   /** The least recently used first. */
-  #parts: Map<string, Uint8Array<ArrayBuffer>> = new Map();
+  const parts: Map<string, Uint8Array<ArrayBuffer>> = new Map();
   /** How many evaluations need a part. */
-  #needed: Map<string, number> = new Map();
-  #bytes = 0;
-  #most: number;
+  const needed: Map<string, number> = new Map();
+  let total = 0;
 
-  constructor(most: number) {
-    this.#most = most;
-  }
-
-  has(hash: string) {
-    return this.#parts.has(hash);
-  }
-
-  get(hash: string) {
-    const bytes = this.#parts.get(hash);
+  function get(hash: string) {
+    const bytes = parts.get(hash);
     if (!bytes) throw new Error(`${hash} was not loaded.`);
-    this.#parts.delete(hash);
-    this.#parts.set(hash, bytes);
+    parts.delete(hash);
+    parts.set(hash, bytes);
     return bytes;
   }
 
-  set(hash: string, bytes: Uint8Array<ArrayBuffer>) {
-    if (this.#parts.has(hash)) return;
-    this.#parts.set(hash, bytes);
-    this.#bytes += bytes.length;
-    this.#forget();
+  function set(hash: string, bytes: Uint8Array<ArrayBuffer>) {
+    if (parts.has(hash)) return;
+    parts.set(hash, bytes);
+    total += bytes.length;
+    forget();
   }
 
   /** Keeps these parts, as they come, while `work` lasts. */
-  async during<T>(hashes: readonly string[], work: () => Promise<T>) {
+  async function during<T>(hashes: readonly string[], work: () => Promise<T>) {
     const count = (step: number) => {
-      for (const hash of hashes) this.#needed.set(hash, (this.#needed.get(hash) ?? 0) + step);
+      for (const hash of hashes) needed.set(hash, (needed.get(hash) ?? 0) + step);
     };
     count(1);
     try {
       return await work();
     } finally {
       count(-1);
-      for (const hash of hashes) if (this.#needed.get(hash) === 0) this.#needed.delete(hash);
-      this.#forget();
+      for (const hash of hashes) if (needed.get(hash) === 0) needed.delete(hash);
+      forget();
     }
   }
 
-  #forget() {
-    for (const [hash, { length }] of this.#parts) {
-      if (this.#bytes <= this.#most) return;
-      if (this.#needed.has(hash)) continue;
-      this.#parts.delete(hash);
-      this.#bytes -= length;
+  function forget() {
+    for (const [hash, { length }] of parts) {
+      if (total <= most) return;
+      if (needed.has(hash)) continue;
+      parts.delete(hash);
+      total -= length;
     }
   }
+
+  return { has: (hash: string) => parts.has(hash), get, set, during };
 }
 
 /** The part of the browsers' Cache API that is used. */
@@ -90,141 +83,125 @@ interface WebCache {
  * Keeps checked parts between visits, where the platform has the Cache API. What comes from there is checked again. It
  * is best effort: what fails there is asked of the service.
  */
-class Disk {
-  #url;
-  #most;
-  #cache: Promise<WebCache | undefined>;
+function diskOf(base: string, most: number) {
   /** The bytes of what is there, by address, the oldest first. */
-  #sizes: Map<string, number> = new Map();
-  #bytes = 0;
+  const sizes: Map<string, number> = new Map();
+  let total = 0;
+  const opening = open().catch(() => undefined);
 
-  constructor(url: string, most: number) {
-    this.#url = url;
-    this.#most = most;
-    this.#cache = this.#open().catch(() => undefined);
-  }
-
-  async #open() {
+  async function open(): Promise<WebCache | undefined> {
     const cache = await (globalThis as { caches?: { open(name: string): Promise<WebCache> } }).caches?.open(
       "prs-index",
     );
-    for (const { url } of (await cache?.keys()) ?? []) this.#count(url);
+    for (const { url } of (await cache?.keys()) ?? []) count(url);
     return cache;
   }
 
-  #count(url: string) {
+  function count(url: string) {
     const bytes = Number(new URL(url).searchParams.get("bytes"));
-    this.#bytes += bytes - (this.#sizes.get(url) ?? 0);
-    this.#sizes.set(url, bytes);
+    total += bytes - (sizes.get(url) ?? 0);
+    sizes.set(url, bytes);
   }
 
-  #address({ hash, bytes }: Part) {
-    return new URL(`${this.#url}/markets/index/${hash}?bytes=${bytes}`).href;
+  function address({ hash, bytes }: Part) {
+    return new URL(`${base}/markets/index/${hash}?bytes=${bytes}`).href;
   }
 
-  async get(part: Part): Promise<Uint8Array<ArrayBuffer> | undefined> {
+  async function get(part: Part): Promise<Uint8Array<ArrayBuffer> | undefined> {
     try {
-      const found = await (await this.#cache)?.match(this.#address(part));
+      const found = await (await opening)?.match(address(part));
       return found && new Uint8Array(await found.arrayBuffer());
     } catch {
       return undefined;
     }
   }
 
-  async set(part: Part, bytes: Uint8Array<ArrayBuffer>) {
+  async function set(part: Part, bytes: Uint8Array<ArrayBuffer>) {
     try {
-      const cache = await this.#cache;
-      const url = this.#address(part);
-      if (!cache || this.#sizes.has(url)) return;
-      this.#count(url);
+      const cache = await opening;
+      const url = address(part);
+      if (!cache || sizes.has(url)) return;
+      count(url);
       await cache.put(url, new Response(bytes));
-      for (const [oldest, size] of this.#sizes) {
-        if (this.#bytes <= this.#most) break;
-        this.#sizes.delete(oldest);
-        this.#bytes -= size;
+      for (const [oldest, size] of sizes) {
+        if (total <= most) break;
+        sizes.delete(oldest);
+        total -= size;
         await cache.delete(oldest);
       }
     } catch {
       // The browser's own bound, or its user's wish.
     }
   }
+
+  return { get, set };
 }
 
+export type Parts = ReturnType<typeof partsOf>;
+
 /** The parts of indexes, each checked against its hash before it is used. */
-export class Parts {
-  #asker: Asker;
-  #memory: Memory;
-  #disk: Disk;
-
-  constructor(asker: Asker, { url, keepBytes }: { url: string; keepBytes: number }) {
-    this.#asker = asker;
-    this.#memory = new Memory(keepBytes);
-    this.#disk = new Disk(url, keepBytes);
-  }
-
-  /** The bytes of a part that is in memory. */
-  get(hash: string): Uint8Array<ArrayBuffer> {
-    return this.#memory.get(hash);
-  }
+export function partsOf(asker: Asker, { url, keepBytes }: { url: string; keepBytes: number }) {
+  const memory = memoryOf(keepBytes);
+  const disk = diskOf(url, keepBytes);
 
   /** Works while these parts are in memory. */
-  with<T>(job: Job, parts: readonly Part[], work: () => Promise<T>) {
+  function loaded<T>(job: Job, parts: readonly Part[], work: () => Promise<T>) {
     const hashes = parts.map(({ hash }) => hash);
-    return this.#memory.during(hashes, async () => {
-      await this.#load(job, parts);
+    return memory.during(hashes, async () => {
+      await load(job, parts);
       return work();
     });
   }
 
   /** Brings parts into memory, from the service where neither memory nor disk has them. */
-  async #load(job: Job, parts: readonly Part[]) {
+  async function load(job: Job, parts: readonly Part[]) {
     const wanted: Map<string, Part> = new Map();
     for (const part of parts) {
       const { hash, bytes, what, name } = part;
-      this.#asker.need(isCount(bytes) && bytes <= maxObjectBytes, what, `${name} would have ${bytes} bytes.`);
+      asker.need(isCount(bytes) && bytes <= maxObjectBytes, what, `${name} would have ${bytes} bytes.`);
       const other = wanted.get(hash);
-      if (this.#memory.has(hash)) this.#requireLength(part, this.#memory.get(hash).length);
-      else if (other) this.#requireLength(part, other.bytes);
-      else if (bytes === 0) await this.#requireHash(part, new Uint8Array(0));
+      if (memory.has(hash)) requireLength(part, memory.get(hash).length);
+      else if (other) requireLength(part, other.bytes);
+      else if (bytes === 0) await requireHash(part, new Uint8Array(0));
       else wanted.set(hash, part);
     }
     const missing = [];
     for (const [part, found] of await Promise.all(
-      [...wanted.values()].map(async (part) => [part, await this.#disk.get(part)] as const),
+      [...wanted.values()].map(async (part) => [part, await disk.get(part)] as const),
     )) {
       const right =
         found &&
-        (await this.#requireHash(part, found).then(
+        (await requireHash(part, found).then(
           () => true,
           () => false,
         ));
-      if (right) this.#memory.set(part.hash, found);
+      if (right) memory.set(part.hash, found);
       else missing.push(part);
     }
     const answers = batchesOf(missing).values();
     const ask = async () => {
-      for (const batch of answers) await this.#fetch(job, batch, true);
+      for (const batch of answers) await fetchParts(job, batch, true);
     };
     await Promise.all(Array.from({ length: answersAtOnce }, ask));
   }
 
-  #requireLength({ bytes, what, name }: Part, length: number) {
-    this.#asker.need(length === bytes, what, `${name} has ${length} bytes, not ${bytes}.`);
+  function requireLength({ bytes, what, name }: Part, length: number) {
+    asker.need(length === bytes, what, `${name} has ${length} bytes, not ${bytes}.`);
   }
 
-  async #requireHash(part: Part, bytes: Uint8Array<ArrayBuffer>) {
+  async function requireHash(part: Part, bytes: Uint8Array<ArrayBuffer>) {
     const { hash, what, name, hashOf } = part;
-    this.#requireLength(part, bytes.length);
+    requireLength(part, bytes.length);
     const found = toHex(await hashOf(bytes));
-    this.#asker.need(found === hash, what, `${name} has the hash ${found}, not ${hash}.`);
+    asker.need(found === hash, what, `${name} has the hash ${found}, not ${hash}.`);
   }
 
   /** The bytes of parts that are needed once, by their hashes. */
-  async once(job: Job, parts: readonly Part[]): Promise<Map<string, Uint8Array>> {
+  async function once(job: Job, parts: readonly Part[]): Promise<Map<string, Uint8Array>> {
     const found: Map<string, Uint8Array> = new Map();
     await Promise.all(
       batchesOf(parts).map(async (batch) => {
-        const bytes = await this.#fetch(job, batch, false);
+        const bytes = await fetchParts(job, batch, false);
         for (const [place, { hash }] of batch.entries()) found.set(hash, bytes[place]!);
       }),
     );
@@ -232,24 +209,30 @@ export class Parts {
   }
 
   /** Asks the service for parts, and checks each. */
-  async #fetch(job: Job, parts: readonly Part[], keep: boolean): Promise<Uint8Array<ArrayBuffer>[]> {
+  async function fetchParts(
+    job: Job,
+    parts: readonly Part[],
+    keep: boolean,
+  ): Promise<Uint8Array<ArrayBuffer>[]> {
     const total = parts.reduce((sum, { bytes }) => sum + bytes, 0);
     const of = parts.map(({ hash }) => hash).join();
-    const all = await this.#asker.bytes(job, "/markets/index/sections", { of }, total);
+    const all = await asker.bytes(job, "/markets/index/sections", { of }, total);
     let at = 0;
     const found = [];
     for (const part of parts) {
       // A copy, so that what is forgotten is freed.
       const bytes = all.slice(at, at + part.bytes);
       at += part.bytes;
-      await this.#requireHash(part, bytes);
+      await requireHash(part, bytes);
       found.push(bytes);
       if (!keep) continue;
-      this.#memory.set(part.hash, bytes);
-      void this.#disk.set(part, bytes);
+      memory.set(part.hash, bytes);
+      void disk.set(part, bytes);
     }
     return found;
   }
+
+  return { /** The bytes of a part that is in memory. */ get: memory.get, loaded, once };
 }
 
 /** Parts in groups for one answer each. */

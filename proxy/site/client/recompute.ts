@@ -21,35 +21,27 @@ import {
 } from "../../../snapshots/read/fetched-index.ts";
 import { type Absent, requireAbsent, type SaidOfAbsence } from "./absence.ts";
 import type { Row, Rows } from "./answers.ts";
-import { Archives, isOneOf, type Known, vouchedFor } from "./archive.ts";
+import { archivesOf, isOneOf, type Known, vouchedFor } from "./archive.ts";
 import { Asker, type Job, type Tools } from "./asker.ts";
-import { Parts } from "./parts.ts";
+import { partsOf } from "./parts.ts";
 import { checkerOf, cursorIn, cursorText, type PageTexts, type Place, pageIn } from "./rows.ts";
-import { TrustedLog } from "./trusted-log.ts";
+import { trustedLog } from "./trusted-log.ts";
 import type { Absence, Proving, ReadOptions, Recomputed, Recomputing, Trust, Vouched } from "./types.ts";
 
 /** Nobody else waits for a turn. */
 const noWait = async () => {};
 
-/** Recomputes answers for one client. */
-export class Prover {
-  #asker: Asker;
-  #keepBytes: number;
-  #parts: Parts;
-  /** Public, since Client.requireSameLog needs nothing else of the prover. */
-  log: TrustedLog;
-  #archives: Archives;
+export type Prover = ReturnType<typeof proverFor>;
 
-  constructor(tools: Tools, { url, keepBytes }: { url: string; keepBytes: number }) {
-    this.#asker = new Asker(tools);
-    this.#keepBytes = keepBytes;
-    this.#parts = new Parts(this.#asker, { url, keepBytes });
-    this.log = new TrustedLog(this.#asker);
-    this.#archives = new Archives(this.#asker, this.log, this.#parts);
-  }
+/** Recomputes answers for one client. */
+export function proverFor(tools: Tools, { url, keepBytes }: { url: string; keepBytes: number }) {
+  const asker = new Asker(tools);
+  const partStore = partsOf(asker, { url, keepBytes });
+  const log = trustedLog(asker);
+  const archives = archivesOf(asker, log, partStore);
 
   /** See Client.recompute. */
-  async recompute({
+  async function recompute({
     filters = {},
     by = [],
     limit = facetLimit.otherwise,
@@ -57,12 +49,12 @@ export class Prover {
     asOf,
     signal,
   }: Recomputing): Promise<Recomputed> {
-    const filter = this.#filterOf(filters);
-    const names = by.length > 0 ? this.#asker.reading(() => parseFacetNames(by.join())) : [];
-    this.#requireIndexRoot(trust, "totals");
+    const filter = filterOf(filters);
+    const names = by.length > 0 ? asker.reading(() => parseFacetNames(by.join())) : [];
+    requireIndexRoot(trust, "totals");
     const job: Job = { bytes: 0, requests: 0, signal };
-    const known = await this.#archives.know(job, trust, asOf);
-    const { total, facets } = await this.#evaluate(job, known, { filter, by: names }, async (found) => ({
+    const known = await archives.know(job, trust, asOf);
+    const { total, facets } = await evaluateWith(job, known, { filter, by: names }, async (found) => ({
       total: found.total,
       facets: names.length > 0 ? await countFacets(known.archive.index, found, names, limit, noWait) : {},
     }));
@@ -76,14 +68,14 @@ export class Prover {
    * The lines of Client.rows, each shown to be the next one that matches.
    * @param rows What the caller sees of the answer.
    */
-  async *lines(
+  async function* lines(
     filters: Filters,
     rows: Rows,
     { trust = {}, signal }: Proving,
   ): AsyncGenerator<string, void, void> {
     const job: Job = { bytes: 0, requests: 0, signal };
-    const { need, tools } = this.#asker;
-    const { checked, known, matches, filter, from } = await this.#start(job, filters, trust);
+    const { need, tools } = asker;
+    const { checked, known, matches, filter, from } = await start(job, filters, trust);
     const { snapshotId, entry } = known;
     const { total } = matches;
     const { skip = 0, asOf: _, ...query } = filters;
@@ -100,7 +92,7 @@ export class Prover {
       );
       if (query.cursor === undefined) {
         const begin = { snapshotId, ordinal: entry.counts.markets, resolvedAt: 0, id: "" };
-        this.#requireCursor("X-Cursor", answer.cursor, { ...begin, canonical: filter.canonical });
+        requireCursor("X-Cursor", answer.cursor, { ...begin, canonical: filter.canonical });
       }
       const { count, cursor } = answer;
       Object.assign(rows, { snapshotId, count, total, cursor, vouched: vouchedFor(known, filter) });
@@ -131,14 +123,14 @@ export class Prover {
   }
 
   /** Pages of Client.page and Client.pages, each shown to have the next markets that match. */
-  async *pages(
+  async function* pages(
     filters: Filters,
     { trust = {}, signal }: Proving,
     ask: (query: Filters, parse: typeof pageIn) => Promise<{ page: PageTexts; snapshot: string }>,
   ): AsyncGenerator<MarketPage & { vouched: Vouched }, void, void> {
     const job: Job = { bytes: 0, requests: 0, signal };
-    const { need } = this.#asker;
-    const { checked, known, matches, filter, from, place } = await this.#start(job, filters, trust);
+    const { need } = asker;
+    const { checked, known, matches, filter, from, place } = await start(job, filters, trust);
     const { snapshotId, entry } = known;
     const vouched = vouchedFor(known, filter);
     const { total } = matches;
@@ -173,7 +165,7 @@ export class Prover {
       need(right, "answer", `nextCursor is wrong after ${at} of ${total}.`);
       if (page.nextCursor !== null) {
         const { resolvedAt, id } = JSON.parse(markets.at(-1) ?? "{}");
-        this.#requireCursor("nextCursor", page.nextCursor, {
+        requireCursor("nextCursor", page.nextCursor, {
           snapshotId,
           ordinal: Number(matches.slice(at - 1, 1)[0]),
           resolvedAt: Date.parse(resolvedAt),
@@ -189,45 +181,44 @@ export class Prover {
   }
 
   /** Evaluates the filters of rows or pages, and finds how many matches are before the cursor. */
-  async #start(
+  async function start(
     job: Job,
     { cursor, skip: _, page: __, pageSize: ___, asOf, ...filters }: Filters,
     trust: Trust,
   ) {
     const place = cursor === undefined ? undefined : cursorIn(cursor);
-    if (cursor !== undefined && !place) throw this.#asker.invalid("The cursor cannot be read.", "cursor");
-    const own = this.#filterOf(filters);
+    if (cursor !== undefined && !place) throw asker.invalid("The cursor cannot be read.", "cursor");
+    const own = filterOf(filters);
     const filter = place && own.canonical === "" ? readFilter(place.canonical) : own;
     if (place && filter.canonical !== place.canonical)
-      throw this.#asker.invalid("The filters are not those of the cursor; give the same.", "cursor");
-    const known = await this.#archives.know(job, trust, place?.snapshotId ?? asOf);
+      throw asker.invalid("The filters are not those of the cursor; give the same.", "cursor");
+    const known = await archives.know(job, trust, place?.snapshotId ?? asOf);
     const { snapshotId } = known;
     const wrong = `The index is of snapshot ${snapshotId}, not of the cursor's.`;
-    this.#asker.need(!place || place.snapshotId === snapshotId, "answer", wrong);
-    const matches = await this.#evaluate(job, known, { filter, by: [] }, async (found) => found);
+    asker.need(!place || place.snapshotId === snapshotId, "answer", wrong);
+    const matches = await evaluateWith(job, known, { filter, by: [] }, async (found) => found);
     const from = place ? matches.countFrom(place.ordinal) : 0;
     const found = { known, matches, filter };
-    const [asker, archives, parts] = [this.#asker, this.#archives, this.#parts];
-    const checked = checkerOf({ asker, archives, parts }, { ...found, job });
+    const checked = checkerOf({ asker, archives, parts: partStore }, { ...found, job });
     return { ...found, checked, from, place };
   }
 
   /** Checks that a cursor leads to a place. Several commits may have its snapshot, so it may name any of them. */
-  #requireCursor(name: string, text: string | undefined, expected: Omit<Partial<Place>, "commit">) {
+  function requireCursor(name: string, text: string | undefined, expected: Omit<Partial<Place>, "commit">) {
     const place = cursorIn(text ?? "");
     const right = place && cursorText({ ...place, ...expected }) === text;
     const wrong = `${name} leads elsewhere: ${JSON.stringify(place)}, not ${JSON.stringify(expected)}.`;
-    this.#asker.need(right, "answer", wrong);
+    asker.need(right, "answer", wrong);
   }
 
   /** See Client.absent. */
-  async absent(id: string, { trust = {}, asOf, signal }: Proving & ReadOptions): Promise<Absence> {
-    this.#requireIndexRoot(trust, "absence");
+  async function absent(id: string, { trust = {}, asOf, signal }: Proving & ReadOptions): Promise<Absence> {
+    requireIndexRoot(trust, "absence");
     const job: Job = { bytes: 0, requests: 0, signal };
-    const answer = await this.#asker.json<SaidOfAbsence>(job, "/markets/index/absence", { id, asOf });
-    const { entry, ...believed } = await this.log.vouch(answer, trust, { asOf, signal });
-    const children = await requireAbsent(this.#asker, id, answer, entry);
-    await this.#archives.requireRoot(entry, answer, answer.segments as Absent[], children);
+    const answer = await asker.json<SaidOfAbsence>(job, "/markets/index/absence", { id, asOf });
+    const { entry, ...believed } = await log.vouch(answer, trust, { asOf, signal });
+    const children = await requireAbsent(asker, id, answer, entry);
+    await archives.requireRoot(entry, answer, answer.segments as Absent[], children);
     const { bytes, requests } = job;
     return { ...believed, markets: entry.counts.markets, bytes, requests };
   }
@@ -235,25 +226,25 @@ export class Prover {
   /**
    * Refuses a snapshot's id alone: it covers the markets, but not the index, and a lying one could leave some out.
    */
-  #requireIndexRoot({ key, entry, snapshotId }: Trust, what: string) {
+  function requireIndexRoot({ key, entry, snapshotId }: Trust, what: string) {
     if (snapshotId === undefined || key !== undefined || entry !== undefined) return;
     const detail =
       `A snapshotId alone proves markets and rows, but no ${what}: it does not cover the index that they follow ` +
       "from. Give the publisher's key or a policy as trust.key, or the SHA-256 of the log's entry as trust.entry.";
-    throw this.#asker.invalid(detail, "trust");
+    throw asker.invalid(detail, "trust");
   }
 
-  #filterOf(filters: object): ArchiveFilter {
+  function filterOf(filters: object): ArchiveFilter {
     const given = Object.entries(filters).filter(([, value]) => value !== undefined);
     // Words would be split at such a character, and other markets would match than at the service.
     const unknown = /\p{Cn}/u.exec(Object.fromEntries(given).q ?? "");
     const detail = `q has a character that this platform's Unicode does not know: ${unknown?.[0]}`;
-    if (unknown) throw this.#asker.invalid(detail, "q");
-    return this.#asker.reading(() => readFilter(String(new URLSearchParams(given))));
+    if (unknown) throw asker.invalid(detail, "q");
+    return asker.reading(() => readFilter(String(new URLSearchParams(given))));
   }
 
   /** Evaluates a filter on the sections that it takes, which are there while `work` lasts. */
-  async #evaluate<T>(
+  async function evaluateWith<T>(
     job: Job,
     { archive }: Known,
     { filter, by }: { filter: ArchiveFilter; by: ReturnType<typeof parseFacetNames> },
@@ -267,13 +258,14 @@ export class Prover {
       const needsWords = words.length > 0 && !isLeftOut(segment.header, conditions);
       return needsWords ? [...sections, segment.wordsPart] : sections;
     });
-    const found = await this.#parts.with(job, parts, () =>
-      this.#asker.checking("section", "The index", async () => work(await evaluate(index, filter, noWait))),
+    const found = await partStore.loaded(job, parts, () =>
+      asker.checking("section", "The index", async () => work(await evaluate(index, filter, noWait))),
     );
     for (const { hash, bytes } of parts) decoded.set(hash, bytes);
     const bytes = [...decoded.values()].reduce((sum, each) => sum + each, 0);
-    if (bytes > this.#keepBytes)
-      [archive.index, archive.decoded] = [openIndex(segments, index.version), new Map()];
+    if (bytes > keepBytes) [archive.index, archive.decoded] = [openIndex(segments, index.version), new Map()];
     return found;
   }
+
+  return { log, recompute, lines, pages, absent };
 }

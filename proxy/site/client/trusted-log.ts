@@ -34,23 +34,20 @@ const entryBytes = 2 + 0xffff;
 
 const proofs = tileProofsOf(trees, (hash) => hash);
 
-/** The log of the service, as far as the caller's trust reaches. */
-export class TrustedLog {
-  #asker: Asker;
+export type TrustedLog = ReturnType<typeof trustedLog>;
 
-  constructor(asker: Asker) {
-    this.#asker = asker;
-  }
+/** The log of the service, as far as the caller's trust reaches. */
+export function trustedLog(asker: Asker) {
+  const { need, checking, tools } = asker;
 
   /** Checks the members of an answer that tell its commit. */
-  async vouch(
+  async function vouch(
     { snapshotId, commit, entry: text, inclusion, checkpoint }: SaidOfLog,
     trust: Trust,
     { asOf, signal }: { asOf: string | undefined; signal: AbortSignal | undefined },
   ): Promise<Believed> {
     const { key, entry: pinned, snapshotId: id, since } = trust;
-    const { need, checking } = this.#asker;
-    const { checkpointIn, verifyCheckpoint, verifyEntry } = this.#asker.tools;
+    const { checkpointIn, verifyCheckpoint, verifyEntry } = tools;
     need(typeof text === "string", "entry", "There is no entry of the log.");
     const hash = toHex(await ownSha256(bytesOf(text)));
     need(
@@ -61,7 +58,7 @@ export class TrustedLog {
     const said = { entry: text, snapshotId, commit };
     if (since !== undefined)
       await checking("trust", "trust.since", () => checkpointIn(since)).catch(({ message }) => {
-        throw this.#asker.invalid(message, "trust");
+        throw asker.invalid(message, "trust");
       });
     const own = { snapshotId: id ?? (pinned && snapshotId), asOf };
     const entry = await checking("entry", "The log's entry", () =>
@@ -75,12 +72,12 @@ export class TrustedLog {
       verifyEntry({ ...said, checkpoint, proof: { inclusion } }, own),
     );
     if (log && asOf !== undefined)
-      await checking("entry", "The log's entry", () => this.#requireMeant(asOf, entry, log, signal), signal);
+      await checking("entry", "The log's entry", () => requireMeant(asOf, entry, log, signal), signal);
     if (since !== undefined)
       await checking(
         "checkpoint",
         "The log of trust.since",
-        () => this.#asker.tools.client.requireSameLog(since, checkpoint as string, { signal }),
+        () => tools.client.requireSameLog(since, checkpoint as string, { signal }),
         signal,
       );
     const given = { [isPolicy(key) ? "policy" : "key"]: key, entry: pinned, snapshotId: id, since };
@@ -108,20 +105,20 @@ export class TrustedLog {
   }
 
   /** Checks that an entry is the one that a time means: the last one published until then and not withdrawn. */
-  async #requireMeant(asOf: string, entry: Entry, log: LogHead, signal: AbortSignal | undefined) {
+  async function requireMeant(asOf: string, entry: Entry, log: LogHead, signal: AbortSignal | undefined) {
     const time = timeIn(asOf);
     if (Number.isNaN(time) || entry.commit === log.size) return;
-    const { withdrawn } = await this.#entryOf(log, log.size, signal);
+    const { withdrawn } = await entryOf(log, log.size, signal);
     const isWithdrawn = withdrawn.some(([first, last]) => first <= entry.commit && entry.commit <= last);
-    this.#asker.need(!isWithdrawn, "entry", `Commit ${entry.commit} was withdrawn.`);
+    need(!isWithdrawn, "entry", `Commit ${entry.commit} was withdrawn.`);
     let next = entry.commit + 1;
     // Once, whatever the ranges are: the log's owner may have written any.
     for (const [first, last] of withdrawn.toSorted(([a], [b]) => a - b))
       if (first <= next && next <= last) next = last + 1;
     const isThere = Number.isInteger(next) && next <= log.size;
-    this.#asker.need(isThere, "entry", `Commit ${log.size} withdraws itself.`);
-    const { publishedAt } = await this.#entryOf(log, next, signal);
-    this.#asker.need(
+    need(isThere, "entry", `Commit ${log.size} withdraws itself.`);
+    const { publishedAt } = await entryOf(log, next, signal);
+    need(
       Date.parse(publishedAt) > time,
       "entry",
       `${asOf} means commit ${next}, published ${publishedAt}, or a later one, and not commit ${entry.commit}.`,
@@ -129,18 +126,21 @@ export class TrustedLog {
   }
 
   /** The entry of a commit, as the tiles of a log have it, which lead to its root. */
-  async #entryOf({ size, root }: LogHead, commit: number, signal: AbortSignal | undefined): Promise<Entry> {
+  async function entryOf(
+    { size, root }: LogHead,
+    commit: number,
+    signal: AbortSignal | undefined,
+  ): Promise<Entry> {
     const index = commit - 1;
     const bundle = Math.floor(index / tileWidth);
     const width = Math.min(tileWidth, size - tileWidth * bundle);
-    const path = await proofs.headsOf(this.#tiles(signal), size, besideLeaf(index, size));
+    const path = await proofs.headsOf(tiles(signal), size, besideLeaf(index, size));
     const entries =
-      (await this.#file("entries", bundle, width, signal)) ??
-      (await this.#file("entries", bundle, tileWidth, signal));
+      (await file("entries", bundle, width, signal)) ?? (await file("entries", bundle, tileWidth, signal));
     const entry = (entries && decodeEntries(entries))?.[index % tileWidth];
     const head = entry && trees.headFrom(trees.leafHash(entry), { index, size, path });
     const same = entry && head && toHex(await head) === root;
-    this.#asker.need(same, "entry", `The log has another entry of commit ${commit}.`);
+    need(same, "entry", `The log has another entry of commit ${commit}.`);
     return JSON.parse(textOf(entry!));
   }
 
@@ -148,31 +148,32 @@ export class TrustedLog {
    * See Client.requireSameLog.
    * @param after Of a larger log.
    */
-  async requireSameLog(before: string, after: string, { signal }: CallOptions = {}): Promise<void> {
-    const { checkpointIn, ForkedLogError } = this.#asker.tools;
+  async function requireSameLog(before: string, after: string, { signal }: CallOptions = {}): Promise<void> {
+    const { checkpointIn, ForkedLogError } = tools;
     const [old, now] = [checkpointIn(before), checkpointIn(after)];
-    const heads = await this.#asker.checking(
+    const heads = await checking(
       "checkpoint",
       "The tiles of the log",
-      async () => proofs.headsFromTiles(this.#tiles(signal), old.size, now.size),
+      async () => proofs.headsFromTiles(tiles(signal), old.size, now.size),
       signal,
     );
     const [first, whole] = heads.map(toHex);
-    this.#asker.need(
-      whole === now.root,
-      "checkpoint",
-      "The tiles of the log are not those of its checkpoint.",
-    );
+    need(whole === now.root, "checkpoint", "The tiles of the log are not those of its checkpoint.");
     if (first !== old.root) throw new ForkedLogError(before, after);
   }
 
-  #tiles(signal: AbortSignal | undefined): ReadTile {
-    return (level, index, width) => this.#file(level, index, width, signal);
+  function tiles(signal: AbortSignal | undefined): ReadTile {
+    return (level, index, width) => file(level, index, width, signal);
   }
 
   /** A tile of the log, or a bundle of its entries; undefined where there is none. */
-  async #file(level: number | "entries", index: number, width: number, signal: AbortSignal | undefined) {
-    const { ApiError, ask } = this.#asker.tools;
+  async function file(
+    level: number | "entries",
+    index: number,
+    width: number,
+    signal: AbortSignal | undefined,
+  ) {
+    const { ApiError, ask } = tools;
     const path = `/log/tile/${tilePath({ level, index, width })}`;
     const most = tileWidth * (level === "entries" ? entryBytes : hashBytes);
     return ask(path, { signal, accept: "application/octet-stream" }, ({ bytes }) => bytes(most)).catch(
@@ -182,4 +183,6 @@ export class TrustedLog {
       },
     );
   }
+
+  return { vouch, requireSameLog };
 }
