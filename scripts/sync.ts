@@ -3,7 +3,7 @@ import { isFault } from "../schemas/errors.ts";
 import { feedProtocol, keyProtocolPrefix } from "../schemas/headers.ts";
 import { counted, exitCodes, progressOn, requiredOption, type Shell } from "./cli.ts";
 import { CopyFolder } from "./copy/copy-folder.ts";
-import { PublishedIndex } from "./copy/index-check.ts";
+import { publishedIndex } from "./copy/index-check.ts";
 import { type SyncParts, type SyncReport, syncOnce } from "./copy/sync.ts";
 import { command, flag, type Program, runAsScript, text } from "./program.ts";
 import { failureOf, readService, serviceOptions } from "./service.ts";
@@ -33,7 +33,7 @@ const sync = command({
     return withCopy(folder, shell, async (copy) => {
       const parts: SyncParts = {
         client: new Client({ url, key, maxBytes: 2 ** 23 }),
-        published: new PublishedIndex({ url, key }),
+        published: publishedIndex({ url, key }),
         copy,
         trusted,
         say: (line) => shell.say(line),

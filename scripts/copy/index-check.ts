@@ -243,34 +243,30 @@ const wrong = ({ entry }: IndexParts, what: string) =>
 const maxListBytes = 2 ** 23;
 const deadline = 60_000;
 
-/** The index that a service published. It is asked for only to name what is wrong with it. */
-export class PublishedIndex {
-  readonly #base: string;
-  readonly #key: string;
+export type PublishedIndex = ReturnType<typeof publishedIndex>;
 
-  constructor({ url, key }: { url: string; key: string }) {
-    this.#base = `${url.replace(/(\/api\/v1)?\/*$/, "")}/api/v1/markets/index`;
-    this.#key = key;
-  }
+/** The index that a service published. It is asked for only to name what is wrong with it. */
+export function publishedIndex({ url, key }: { url: string; key: string }) {
+  const base = `${url.replace(/(\/api\/v1)?\/*$/, "")}/api/v1/markets/index`;
 
   /** The parts of a snapshot's index, by segment, from the oldest up. */
-  async segments(snapshotId: string): Promise<MarketIndex["segments"]> {
-    const text = await this.#get(`?asOf=${snapshotId}`, maxListBytes);
+  async function segments(snapshotId: string): Promise<MarketIndex["segments"]> {
+    const text = await get(`?asOf=${snapshotId}`, maxListBytes);
     return MarketIndex.parse(JSON.parse(String(text))).segments;
   }
 
   /** A header or words. Rejects when other bytes than those of the hash come. */
-  async part(hash: string, maxBytes: number): Promise<Buffer> {
-    const part = await this.#get(`/${hash}`, maxBytes);
+  async function part(hash: string, maxBytes: number): Promise<Buffer> {
+    const part = await get(`/${hash}`, maxBytes);
     if (sha256(part) !== hash) throw new Error("what came is not the part that was asked for");
     return part;
   }
 
   /** Rejects with ApiError without an answer: it may come the next time, so nothing is known to be wrong. */
-  async #get(target: string, maxBytes: number): Promise<Buffer> {
+  async function get(target: string, maxBytes: number): Promise<Buffer> {
     try {
-      const answer = await fetch(this.#base + target, {
-        headers: { "x-api-key": this.#key },
+      const answer = await fetch(base + target, {
+        headers: { "x-api-key": key },
         signal: AbortSignal.timeout(deadline),
       });
       const body = await readAll((answer.body ?? []) as AsyncIterable<Uint8Array>, maxBytes, () => {
@@ -282,4 +278,6 @@ export class PublishedIndex {
       throw new ApiError("UNREACHABLE", messageOf(error), { title: "The index cannot be fetched" });
     }
   }
+
+  return { segments, part };
 }

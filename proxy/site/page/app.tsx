@@ -6,7 +6,7 @@ import { MeaningBubble, PlainButton, SkipTo } from "./components/text.tsx";
 import { Failure, View } from "./components/view.tsx";
 import { Api } from "./model/api.ts";
 import { SiteContext, useSite, useStored } from "./model/hooks.ts";
-import { keyOf, type Route, routeOf, Store, startRouter } from "./model/state.ts";
+import { keyOf, type Route, Store, startRouter } from "./model/state.ts";
 import { minutes } from "./model/words.ts";
 import { Archive } from "./views/archive/archive.tsx";
 import { Compare } from "./views/compare.tsx";
@@ -238,7 +238,7 @@ function SnapshotShown() {
 
 const root = document.getElementById("site");
 if (!root) throw new Error("index.html has no #site");
-const store = new Store(routeOf(location.hash));
+const store = new Store();
 try {
   const api = await Api.find(store);
   startRouter(store);

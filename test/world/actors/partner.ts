@@ -1,6 +1,6 @@
 import { ApiError, Client, IntegrityError } from "../../../proxy/site/client/client.ts";
 import { CopyFolder, CopyState } from "../../../scripts/copy/copy-folder.ts";
-import { PublishedIndex } from "../../../scripts/copy/index-check.ts";
+import { publishedIndex } from "../../../scripts/copy/index-check.ts";
 import { syncOnce } from "../../../scripts/copy/sync.ts";
 import { generateKey } from "../../../snapshots/keys/keys.ts";
 import { layout, sha256 } from "../../../snapshots/store/layout.ts";
@@ -58,7 +58,7 @@ async function syncInto(world: World, process: Process, folder: string) {
   const trusted = plan.signed ? (plan.witnessed ? policyText : verifierText(publisher)) : undefined;
   try {
     const client = new Client({ url: address, key, maxBytes: 2 ** 23 });
-    const published = new PublishedIndex({ url: address, key });
+    const published = publishedIndex({ url: address, key });
     const quiet = { say: () => {}, progress: () => {} };
     const { how, commit } = await syncOnce({ client, published, copy, trusted, ...quiet });
     kernel.note(`${process.name} has commit ${commit}: ${how}`);

@@ -41,24 +41,20 @@ export const isKeyed = ({ plan }: Pick<State, "plan">) => plan !== "free";
 
 /** Holds the state of the page, and notifies watchers of changes. */
 export class Store {
-  state: State;
+  state: State = {
+    route: routeOf(location.hash),
+    round: 0,
+    plan: "free",
+    quota: undefined,
+    newest: undefined,
+    shown: undefined,
+    own: undefined,
+    fetched: { bytes: 0, requests: 0 },
+    last: { scores: "#/", archive: "#/archive" },
+    asksForKey: false,
+    jumps: false,
+  };
   #watchers = new Set<() => void>();
-
-  constructor(route: Route) {
-    this.state = {
-      route,
-      round: 0,
-      plan: "free",
-      quota: undefined,
-      newest: undefined,
-      shown: undefined,
-      own: undefined,
-      fetched: { bytes: 0, requests: 0 },
-      last: { scores: "#/", archive: "#/archive" },
-      asksForKey: false,
-      jumps: false,
-    };
-  }
 
   set(changes: Partial<State>): void {
     this.state = { ...this.state, ...changes };
