@@ -59,7 +59,7 @@ export async function rollback(
   const withdrawn = withdraw(storage, current.entry, wanted.entry.commit + 1);
   await requireComplete(storage, current, wanted);
   // What it changes in the archive, unless that is too much, or the withdrawn snapshot is damaged, which may be why.
-  const objects = new ObjectWriter(storage);
+  const objects = objectWriter(storage);
   const recorded = await unless(ObjectError, () => recordBetween(storage, objects, current, wanted));
   if (recorded) await refuseCollected(storage, objects.written);
   const content: CommitContent = {
