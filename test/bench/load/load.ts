@@ -14,13 +14,10 @@ export interface Loaded {
   p99: number;
 }
 
+const number = z.number();
 const Result = z.object({
-  requests: z.number(),
-  microseconds: z.number().min(1),
-  bytes: z.number(),
-  failed: z.number(),
-  p50: z.number(),
-  p99: z.number(),
+  ...{ requests: number, microseconds: number.min(1), bytes: number, failed: number },
+  ...{ p50: number, p99: number },
 });
 
 /** Of a round in which nothing is answered. */
@@ -31,13 +28,9 @@ const script = join(import.meta.dirname, "load.lua");
 /** A load that walks through `paths` of a server over and over. `name` is of the file that lists them. */
 export async function prepareLoad(
   { programs, ends, data, options }: Bench,
-  {
-    target,
-    name,
-    paths,
-    connections,
-  }: { target: Target; name: string; paths: string[]; connections: number },
+  given: { target: Target; name: string; paths: string[]; connections: number },
 ): Promise<() => Promise<Loaded>> {
+  const { target, name, paths, connections } = given;
   const list = join(data.scratch, `${name}.txt`);
   await writeFile(list, paths.map((path) => `${path}\n`).join(""));
   const headers = Object.entries({ ...target.headers, "accept-encoding": "gzip" });

@@ -34,10 +34,7 @@ const statements = [
  * what asks it for the first page of a filter and its exact total. Both go through pipes, so it pays for no HTTP and no
  * gzip.
  */
-export async function startChdb(
-  { data, ends }: Bench,
-  python: string,
-): Promise<(filter: string) => Promise<Asked>> {
+export async function startChdb({ data, ends }: Bench, python: string) {
   const sources = await data.sources();
   const folder = await data.once("chdb", (place) =>
     loadLines([python, script, place, ...statements], sources, data.scratch),
@@ -56,7 +53,7 @@ export async function startChdb(
     }
   }
 
-  return async (filter) => {
+  return async (filter: string): Promise<Asked> => {
     const where = clickHouse(filterOf(Object.fromEntries(new URLSearchParams(filter))));
     const count = `SELECT count() FROM markets ${where}`;
     const page = `SELECT record FROM markets ${where} ORDER BY ${order} LIMIT ${pageSize + 1}`;

@@ -19,13 +19,8 @@ export async function startConstantPeer(bench: Bench, name: string, body: Buffer
   return startExpress(bench, "test/bench/peers/constant.ts", "/constant", { BODY: file });
 }
 
-async function startExpress(
-  { ends }: Bench,
-  script: string,
-  path: string,
-  env: Record<string, string>,
-): Promise<Target> {
-  const target = { port: await freePort(), headers: {} };
+async function startExpress({ ends }: Bench, script: string, path: string, env: NodeJS.ProcessEnv) {
+  const target: Target = { port: await freePort(), headers: {} };
   const child = startServer(ends, nodeCommand(script), {
     env: { PATH: process.env.PATH, NODE_ENV: "production", PORT: String(target.port), ...env },
   });

@@ -26,11 +26,8 @@ export function describeMachine(programs: Programs): Machine {
     nginx: firstLine(programs.nginx, "-v"),
     wrk: firstLine(programs.wrk, "-v"),
   };
-  if (load <= idleLoad) return { facts };
-  return {
-    facts,
-    warning: `the machine is not idle (load ${load.toFixed(2)}); measure again on a quiet one`,
-  };
+  const warning = `the machine is not idle (load ${load.toFixed(2)}); measure again on a quiet one`;
+  return load <= idleLoad ? { facts } : { facts, warning };
 }
 
 function versionOf(name: string): string {

@@ -26,11 +26,9 @@ export function findPrograms(): Programs {
     ({ name, from }) => `${name} is not installed: it comes with the package ${from}.`,
   );
   if (told.length > 0) throw usageError(told.join("\n"));
+  const paths = Object.fromEntries(found.map(({ name, path }) => [name, path]));
   return {
-    ...(Object.fromEntries(found.map(({ name, path }) => [name, path])) as Record<
-      keyof typeof packages,
-      string
-    >),
+    ...(paths as Record<keyof typeof packages, string>),
     chdb: process.env.BENCH_CHDB_PYTHON,
     gateway: process.env.BENCH_GATEWAY,
   };

@@ -26,12 +26,12 @@ export async function startProxy(bench: Bench, store?: string): Promise<Ours> {
  * The same, with a function that tells how many milliseconds the longest turn of its event loop took since the last
  * call.
  */
-export async function startWatchedProxy(bench: Bench): Promise<Ours & { longestTurn(): Promise<number> }> {
+export async function startWatchedProxy(bench: Bench) {
   const watched = ["--import", new URL("../load/turns.ts", import.meta.url).href];
   const { ours, child } = await start(bench, await bench.data.store(), watched);
   return {
     ...ours,
-    async longestTurn() {
+    async longestTurn(): Promise<number> {
       const answered = once(child, "message");
       child.send("");
       const [milliseconds] = await answered;

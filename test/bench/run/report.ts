@@ -22,12 +22,8 @@ export function tableOf(measurements: readonly Measurement[]): string[] {
   });
   const all = [head, ...rows];
   const widths = head.map((_, column) => Math.max(...all.map((cells) => cells[column]!.length)));
-  const lines = all.map((cells) =>
-    cells
-      .map((cell, column) => cell.padEnd(widths[column]!))
-      .join("  ")
-      .trimEnd(),
-  );
+  const padded = (cells: string[]) => cells.map((cell, column) => cell.padEnd(widths[column]!)).join("  ");
+  const lines = all.map((cells) => padded(cells).trimEnd());
   const notes = measurements.flatMap(({ row, work, note }) => (note ? [`${row} ${work}: ${note}`] : []));
   return [lines[0]!, widths.map((width) => "-".repeat(width)).join("  "), ...lines.slice(1), "", ...notes];
 }
@@ -52,7 +48,10 @@ export function machineLines(machine: Machine): string[] {
 
 /** Everything that was measured, for later comparison. */
 export function jsonOf(machine: Machine, options: object, measurements: readonly Measurement[]): string {
-  const rows = measurements.map((measurement) => ({ ...measurement, ...namesOf(measurement) }));
+  const rows = measurements.map((measurement) => {
+    const { ours, peer, ratio, met } = summarise(measurement);
+    return { ...measurement, medians: { ours, peer }, ratio, met };
+  });
   return `${JSON.stringify({ machine, options, rows }, null, 1)}\n`;
 }
 
@@ -61,9 +60,4 @@ export async function writeResults(path: string, json: string): Promise<void> {
   await mkdir(dirname(path), { recursive: true });
   await writeFile(`${path}.new`, json);
   await rename(`${path}.new`, path);
-}
-
-function namesOf(measurement: Measurement) {
-  const { ours, peer, ratio, met } = summarise(measurement);
-  return { medians: { ours, peer }, ratio, met };
 }
