@@ -100,14 +100,10 @@ const archiveQuery: Target = {
 };
 
 /** A request with these headers, as Node gives it. */
-function requestOf(headers: Record<string, string>): Request {
-  const sent = Object.entries(headers).filter(([, value]) => value !== "");
-  const told = {
-    headers: Object.fromEntries(sent),
-    rawHeaders: sent.flat(),
-    method: "GET",
-    httpVersion: "1.1",
-  };
+function requestOf(fields: Record<string, string>): Request {
+  const sent = Object.entries(fields).filter(([, value]) => value !== "");
+  const headers = Object.fromEntries(sent);
+  const told = { headers, rawHeaders: sent.flat(), method: "GET", httpVersion: "1.1" };
   return Object.assign(Object.create(express.request), told);
 }
 
@@ -139,25 +135,17 @@ const headers: Target = {
       const answerIn = (type: string) => () => uncachedJson({ type });
       const types = new Map([...forms].map((type) => [type, type]));
       const answer = inForms(answerIn("JSON"), types, answerIn);
-      const chosen = preferred(request, answer);
-      need(
-        [answer, ...answer.others!.values()].includes(chosen),
-        "a form that is preferred is one of the answer's",
-      );
+      const isItsOwn = [answer, ...answer.others!.values()].includes(preferred(request, answer));
+      need(isItsOwn, "a form that is preferred is one of the answer's");
     }
     need(["gzip", "identity"].includes(preferredCoding(request)), "a coding is one of two");
     const held = heldTag(request, tagsOf(digest));
     if (held) need(held.tag.startsWith(`"${digest}`), "a tag that is held is ours");
-    const presented = refused(
-      () => presentedKey(request.rawHeaders, true),
-      "INVALID_API_KEY",
-      "CONFLICTING_CREDENTIALS",
-    );
-    if (presented !== undefined)
-      need(
-        request.rawHeaders.some((value) => value.includes(presented)),
-        "a key was sent",
-      );
+    const { rawHeaders } = request;
+    const present = () => presentedKey(rawHeaders, true);
+    const presented = refused(present, "INVALID_API_KEY", "CONFLICTING_CREDENTIALS");
+    const wasSent = presented === undefined || rawHeaders.some((value) => value.includes(presented));
+    need(wasSent, "a key was sent");
   },
 };
 
@@ -238,13 +226,8 @@ const feed: Target = {
       ping() {},
     });
     const change = { snapshotId: digest, publishedAt: "2026-01-01T00:00:00.000Z" };
-    const removed = {
-      type: "score.removed",
-      slug: "aave",
-      ...change,
-      previous: {} as never,
-      current: null,
-    } as const;
+    const gone = { slug: "aave", previous: {} as never, current: null };
+    const removed = { type: "score.removed", ...change, ...gone } as const;
     const counts = { markets: 1, protocols: 1 };
     const published = { type: "snapshot.published", ...change, commit: 1, counts, changes: null } as const;
     const client = feedClient(socket as unknown as WebSocket, {
@@ -311,11 +294,8 @@ const hints: Target = {
     const json = text.startsWith("{") || text.startsWith("[");
     const given = json ? { jsonPredicateHints: text } : { predicateHints: text.split("\n") };
     const pruned = prunedFiles(files, given);
-    needSame(
-      pruned,
-      files.filter((file) => pruned.includes(file)),
-      "files that are left are in order",
-    );
+    const inOrder = files.filter((file) => pruned.includes(file));
+    needSame(pruned, inOrder, "files that are left are in order");
     need(pruned.includes(files[2]!) || pruned.length < 3, "a file of which nothing is known");
     const twice = json
       ? { jsonPredicateHints: `{"op":"not","children":[{"op":"not","children":[${text}]}]}` }

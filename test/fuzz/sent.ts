@@ -44,11 +44,7 @@ const lines: Target = {
   words: ["\u2029"],
   async run(input) {
     const path = await folder();
-    const [old, news, merged] = ["old", "news", "merged"].map((name) => join(path, name)) as [
-      string,
-      string,
-      string,
-    ];
+    const [old, news, merged] = [join(path, "old"), join(path, "news"), join(path, "merged")];
     const [archive, changes] = parted(input);
     await writeFile(old, archive);
     await writeFile(news, changes);
@@ -67,16 +63,10 @@ const lines: Target = {
     for await (const line of linesFromEnd(file)) fromEnd.push(Buffer.from(line));
     needSame(fromEnd.toReversed().map(String), read.map(String), "lines from the end");
     const tree = await treeOf(old);
-    needSame(
-      [tree.archiveRoot, tree.lines],
-      Object.values(await archiveRoot(fromEnd)),
-      "the root that sync and that the client computes",
-    );
-    const named = changes
-      .toString()
-      .split("\n")
-      .slice(0, -1)
-      .map((line) => refused(() => new Change(line), IntegrityError));
+    const roots = Object.values(await archiveRoot(fromEnd));
+    needSame([tree.archiveRoot, tree.lines], roots, "the root that sync and that the client computes");
+    const told = changes.toString().split("\n").slice(0, -1);
+    const named = told.map((line) => refused(() => new Change(line), IntegrityError));
     const total = await refusedLater(() => mergeChanges(old, news, merged), IntegrityError);
     need((total === undefined) === named.includes(undefined), "a change is one wherever it is read");
     if (total === undefined) return;
@@ -90,15 +80,8 @@ const lines: Target = {
   end: removeFolder,
 };
 
-const state = {
-  snapshotId: digest,
-  commit: 3,
-  archiveRoot: digest,
-  indexRoot: digest,
-  lines: 1,
-  bytes: 3,
-  checkpoint: "x",
-};
+const roots = { archiveRoot: digest, indexRoot: digest };
+const state = { snapshotId: digest, commit: 3, ...roots, lines: 1, bytes: 3, checkpoint: "x" };
 const whole = { kind: "whole", snapshotId: digest, cursor: "x", count: 4 };
 const known = { method: digest, segments: [] };
 
@@ -222,11 +205,8 @@ const parquet: Target = {
     const plain = (n: number) => `SELECT '${market(n).id}' AS id, '${texts[n]}' AS json`;
     const file = join(path, "plain");
     const instance = await openSession({ memoryMegabytes: 100, temporaryDirectory: path, ordered: true });
-    await withConnection(instance, (connection) =>
-      connection.run(
-        `COPY (${plain(0)} UNION ALL ${plain(1)}) TO ${quoted(file)} (FORMAT parquet, COMPRESSION uncompressed)`,
-      ),
-    );
+    const copy = `COPY (${plain(0)} UNION ALL ${plain(1)}) TO ${quoted(file)}`;
+    await withConnection(instance, (sql) => sql.run(`${copy} (FORMAT parquet, COMPRESSION uncompressed)`));
     instance.closeSync();
     return [await readFile(to), await readFile(file)];
   },

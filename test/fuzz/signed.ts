@@ -161,27 +161,22 @@ const commit: Target = {
     const json = jsonIn(input.subarray(1));
     const isRecord = typeof json === "object" && json !== null && !("digest" in json);
     const { note: given, ...content } = isRecord ? json : { note: undefined };
-    const bytes = isRecord
-      ? seal(content, () => (given === undefined ? {} : { note: given }))
-      : input.subarray(1);
-    const record = refused(() => unseal("record", bytes, schema as typeof Checked), CorruptObjectError);
+    const noted = (note?: string) => (note === undefined ? {} : { note });
+    const bytes = isRecord ? seal(content, () => noted(given)) : input.subarray(1);
+    // Whichever of the records it is, it may have what a commit has.
+    const read = (key: string, stored: Buffer) => unseal(key, stored, schema as unknown as typeof Commit);
+    const record = refused(() => read("record", bytes), CorruptObjectError);
     if (!record) return;
-    const { digest: _, note, ...known } = record as unknown as Commit;
-    const again = unseal(
+    const { digest: _, note, ...known } = record;
+    const again = read(
       "again",
-      seal(known, () => (note === undefined ? {} : { note })),
-      schema as typeof Checked,
+      seal(known, () => noted(note)),
     );
-    needSame(
-      { ...again, digest: 0 },
-      { ...known, digest: 0, ...(note !== undefined && { note }) },
-      "a sealed record",
-    );
+    needSame({ ...again, digest: 0 }, { ...known, digest: 0, ...noted(note) }, "a sealed record");
     if ((schema as unknown) !== Commit) return;
-    refused(() => checkAgreement(record as unknown as Commit), CorruptObjectError);
-    need(entryOf(record as unknown as Commit).length > 0, "a commit has an entry");
-    const trust = new Trust([testKey()]);
-    trust.refusalOfCommit(record as unknown as Commit);
+    refused(() => checkAgreement(record), CorruptObjectError);
+    need(entryOf(record).length > 0, "a commit has an entry");
+    new Trust([testKey()]).refusalOfCommit(record);
   },
 };
 

@@ -89,10 +89,8 @@ const segment: Target = {
     const same = read(() => differencesFromHeader("segment", stored))?.length === 0;
     const table = read(() => openPages("segment", stored));
     table?.pageStarts.slice(1).forEach((end, index) => {
-      need(
-        table.page(index).runs.length === Math.ceil((end - table.pageStarts[index]!) / 16),
-        "a page has as many runs as its markets ask for",
-      );
+      const runs = Math.ceil((end - table.pageStarts[index]!) / 16);
+      need(table.page(index).runs.length === runs, "a page has as many runs as its markets ask for");
     });
     read(() => listParts("segment", stored, ids));
     const loaded = read(() => loadSegment("segment", stored, createLabelTables()));
@@ -143,11 +141,8 @@ const page: Target = {
       const piece = runsPiece(stored, runs, index);
       need(isRun(hashes, index, piece.bytes), "a run fits its hash");
       const texts = refused(() => readRun("page", stored, table, index), CorruptObjectError);
-      if (texts)
-        need(
-          texts.reduce((sum, text) => sum + text.length, 0) <= runs[index]!.rawBytes,
-          "a run is as long as told",
-        );
+      const length = texts?.reduce((sum, text) => sum + text.length, 0) ?? 0;
+      need(length <= runs[index]!.rawBytes, "a run is as long as told");
       refused(() => readRunStart({ key: "page", index, piece }, 16, 1), CorruptObjectError);
     }
     const pieces = runs.map((_, index) => ({ key: "page", index, piece: runsPiece(stored, runs, index) }));
