@@ -15,6 +15,8 @@ const spark = fromEnvironment("TEST_SPARK_SUBMIT", "Spark", "python-install.sh e
 const root = new URL("../..", import.meta.url).pathname;
 const program = join(root, ".github/deploy/publish_parts.py");
 
+const ofSpark = { SPARK_LOCAL_IP: "127.0.0.1", SPARK_LOCAL_DIRS: folder, PRS_HOME: root };
+
 /** Runs publish_parts.py with these words, on two executors, which are processes of this machine, to its end. */
 async function submit(...words: string[]) {
   // Half the work of so short a program is what Java's second compiler does.
@@ -28,13 +30,7 @@ async function submit(...words: string[]) {
   const conf = Object.entries(local).flatMap(([name, value]) => ["--conf", `${name}=${value}`]);
   const child = spawn(spark!, ["--master", "local-cluster[2,1,1024]", ...conf, program, ...words], {
     cwd: folder,
-    env: {
-      ...process.env,
-      SPARK_LOCAL_IP: "127.0.0.1",
-      SPARK_LOCAL_DIRS: folder,
-      PYSPARK_PYTHON: join(dirname(spark!), "python"),
-      PRS_HOME: root,
-    },
+    env: { ...process.env, ...ofSpark, PYSPARK_PYTHON: join(dirname(spark!), "python") },
     stdio: ["ignore", "pipe", "pipe"],
   });
   onTestFinished(() => void child.kill());

@@ -266,28 +266,23 @@ const files: ExportFile[] = [stats(300, 400), stats(500, 600), undefined].map((t
 const literal = (valueType: string, value: string) => ({ op: "literal", valueType, value });
 const column = (valueType: string, name: string) => ({ op: "column", valueType, name });
 
+const node = (op: string, ...children: object[]) => ({ op, children });
+
 const hints: Target = {
-  seeds: () =>
-    [
+  seeds: () => {
+    const isNull = node("isNull", column("string", "tier"));
+    const time = literal("timestamp", "2025-06-01T00:00:00Z");
+    const isLate = node("lessThan", time, column("timestamp", "resolved_at"));
+    const trees = [
+      node("equal", column("int", "composite"), literal("int", "350")),
+      node("not", node("or", isNull, isLate)),
+    ];
+    const texts = [
       "composite >= 450",
       "'RAW' = tier\n`tier` IS NOT NULL\nresolved_at < '2025-06-01T00:00:00Z'",
-      { op: "equal", children: [column("int", "composite"), literal("int", "350")] },
-      {
-        op: "not",
-        children: [
-          {
-            op: "or",
-            children: [
-              { op: "isNull", children: [column("string", "tier")] },
-              {
-                op: "lessThan",
-                children: [literal("timestamp", "2025-06-01T00:00:00Z"), column("timestamp", "resolved_at")],
-              },
-            ],
-          },
-        ],
-      },
-    ].map((hint) => (typeof hint === "string" ? hint : JSON.stringify(hint))),
+    ];
+    return [...texts, ...trees.map((tree) => JSON.stringify(tree))];
+  },
   words: ["IS NULL", "<>", "greaterThanOrEqual", "and"],
   run(input) {
     const text = input.toString();
