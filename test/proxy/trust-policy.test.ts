@@ -67,9 +67,7 @@ test("what too few cosigned is not taken up, which the log, a metric and /readyz
   await until("the reason", async () => (await ready()).heldBack === reason);
   expect(await ready()).toMatchObject({ status: "ready", commit: 1 });
   expect(proxy.logged.filter((line) => line.includes(reason))).toHaveLength(1);
-  expect(await proxy.metrics.getSingleMetricAsString("prs_untrusted_total")).toMatch(
-    /^prs_untrusted_total [1-9]/m,
-  );
+  expect(await proxy.measured("prs_untrusted_total")).toBeGreaterThan(0);
   await proxy.stop();
   proxy = await start();
   expect(await ready()).toMatchObject({ commit: 1, heldBack: reason });

@@ -149,10 +149,7 @@ export const takenUp = (proxy: TestProxy, snapshotId: string) =>
   );
 
 /** Clients of a proxy's feed, as its metrics tell. */
-export async function connections({ metrics }: TestProxy): Promise<number> {
-  const text = await metrics.getSingleMetricAsString("prs_feed_connections");
-  return Number(/^prs_feed_connections (\d+)$/m.exec(text)?.[1]);
-}
+export const connections = ({ measured }: TestProxy): Promise<number> => measured("prs_feed_connections");
 
 /** Closes connections, and waits until the proxy has none left. */
 export async function leave(proxy: TestProxy, ...listeners: Listener[]): Promise<void> {

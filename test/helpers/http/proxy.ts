@@ -24,6 +24,8 @@ export interface TestProxy {
   logged: string[];
   clock: { now: number };
   metrics: Registry;
+  /** The sum of a metric's samples. */
+  measured(metric: string): Promise<number>;
   get(path: string, how?: Call): Promise<Answer>;
   /** What a key's owner asks with. */
   as(key: string): Ask;
@@ -173,6 +175,10 @@ async function start(options: TestProxyOptions, directory: string, storage: Stor
     logged,
     clock,
     metrics: service.metrics,
+    async measured(metric) {
+      const { values } = await service.metrics.getSingleMetric(metric)!.get();
+      return values.reduce((sum, { value }) => sum + value, 0);
+    },
     get: (path, how) => call(port, path, how),
     as: (key) => (path, headers, how) =>
       call(port, path, { ...how, headers: { ...bearer(key), ...headers } }),

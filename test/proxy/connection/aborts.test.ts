@@ -50,11 +50,6 @@ async function allLeave(heads: (client: number) => string, enough: (socket: Sock
   await Promise.all(Array.from({ length: clients }, leave));
 }
 
-async function total(metric: string): Promise<number> {
-  const text = await proxy.metrics.getSingleMetricAsString(metric);
-  return [...text.matchAll(/^[^#].* (\d+)$/gm)].reduce((sum, [, count]) => sum + Number(count), 0);
-}
-
 /** Sockets of this process, which has both ends of every connection. */
 const sockets = () => process.getActiveResourcesInfo().filter((kind) => kind === "TCPSocketWrap").length;
 
@@ -72,7 +67,7 @@ async function nothingStays(round: () => Promise<void>): Promise<void> {
     await round();
     await until(
       "every connection and socket to be given back",
-      async () => (await total("http_connections")) === 0 && sockets() <= socketsBefore + 2 * kept,
+      async () => (await proxy.measured("http_connections")) === 0 && sockets() <= socketsBefore + 2 * kept,
     );
     origin.requests.length = 0;
     // The first rounds warm up the engine.

@@ -44,10 +44,7 @@ function hold(bytes: string, { port } = proxy) {
   return held;
 }
 
-async function connections({ metrics } = proxy): Promise<number> {
-  const text = await metrics.getSingleMetricAsString("http_connections");
-  return Number(/^http_connections (\d+)$/m.exec(text)![1]);
-}
+const connections = ({ measured } = proxy) => measured("http_connections");
 const noneIsOpen = () => until("the last connection to close", async () => (await connections()) === 0);
 
 describe("a connection whose client never closes it", () => {

@@ -70,9 +70,7 @@ describe("slow clients", () => {
     for (const { socket } of slow) socket.pause();
     for (const _ of many(10, String)) await othersAreAnswered();
     // Under load one may be cut off before its request was read, so answers broken off are not counted one by one.
-    await until("the last connection to close", async () =>
-      /^http_connections 0$/m.test(await proxy.metrics.metrics()),
-    );
+    await until("the last connection to close", async () => (await proxy.measured("http_connections")) === 0);
     expect(proxy.logged.some((line) => line.includes("aborted"))).toBe(true);
     for (const { socket, closed } of slow) {
       socket.resume();
@@ -97,10 +95,7 @@ test("connections beyond the limit are turned away; those that were idle for lon
   const before = socket.bytesRead;
   socket.write(head("/healthz"));
   await answered(idle[0]!, before);
-  const turnedAway = async () =>
-    Number(
-      / (\d+)$/m.exec(await proxy.metrics.getSingleMetricAsString("http_connections_dropped_total"))![1],
-    );
+  const turnedAway = () => proxy.measured("http_connections_dropped_total");
   const busy: RawConnection[] = [];
   for (const _ of many(19, String)) {
     const one = begin(`GET ${list} HTTP/1.1\r\n`);

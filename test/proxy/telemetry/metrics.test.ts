@@ -21,7 +21,6 @@ async function samples(metrics: Registry, name: string) {
     }),
   );
 }
-const reading = async (metrics: Registry, name: string) => (await samples(metrics, name)).get("");
 
 let proxy: TestProxy;
 beforeEach(async () => {
@@ -75,8 +74,8 @@ describe("metrics", () => {
       prs_quota_store_up: 1,
     };
     for (const [name, value] of Object.entries(readings))
-      expect([name, await reading(proxy.metrics, name)]).toEqual([name, value]);
-    expect(await reading(proxy.metrics, "prs_index_bytes")).toBeGreaterThan(100);
+      expect([name, await proxy.measured(name)]).toEqual([name, value]);
+    expect(await proxy.measured("prs_index_bytes")).toBeGreaterThan(100);
     const caches = await samples(proxy.metrics, "prs_cache_requests_total");
     expect(caches.get('cache="public",outcome="hit"')).toBe(1);
     expect(caches.get('cache="public",outcome="miss"')).toBe(1);
@@ -86,7 +85,7 @@ describe("metrics", () => {
     await publishArchive(proxy.storage, { bri: 710 });
     await until(
       "the metrics to show commit 2",
-      async () => (await reading(proxy.metrics, "prs_snapshot_commit")) === 2,
+      async () => (await proxy.measured("prs_snapshot_commit")) === 2,
     );
     const polls = await samples(proxy.metrics, "prs_polls_total");
     expect(polls.get('task="snapshot",outcome="success"')).toBeGreaterThan(1);
@@ -104,11 +103,11 @@ describe("metrics", () => {
       prs_poll_age_seconds: 1,
     });
     // The alarm NotReady asks for this.
-    expect(await reading(empty.metrics, "prs_snapshot_commit")).toBe(0);
+    expect(await empty.measured("prs_snapshot_commit")).toBe(0);
     await publishArchive(empty.storage);
     await until(
       "an age of the snapshot",
-      async () => (await reading(empty.metrics, "prs_snapshot_age_seconds")) === 12 * 3600,
+      async () => (await empty.measured("prs_snapshot_age_seconds")) === 12 * 3600,
     );
   });
 
