@@ -57,7 +57,10 @@ test("a proxy that starts where a segment of the first snapshot is gone serves i
   const [{ key: segment } = { key: "" }] = await listed(storage, layout.segment.prefix);
   const bytes = (await storage.get(segment))!;
   await storage.delete(segment);
+  // What is damaged elsewhere is told as well, and nothing more.
+  await storage.put(layout.key("0123456789abcdef"), Buffer.from("{}"));
   const proxy = await first.another();
+  await proxy.logs(/0123456789abcdef.*a key record is damaged/);
   const headers = bearer(await proxy.issue());
   const readyOf = async () => (await proxy.get("/readyz")).json() as Ready;
   const snapshotOf = async (path: string) => (await proxy.get(path, { headers })).headers["x-snapshot-id"];

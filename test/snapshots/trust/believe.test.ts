@@ -1,5 +1,7 @@
 import { beforeAll, expect, test } from "vitest";
 import { rollback } from "../../../snapshots/maintain/rollback.ts";
+import { updateLog } from "../../../snapshots/publish/public/log.ts";
+import { PublicTree } from "../../../snapshots/publish/public/site.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { newestCommit, readCommit } from "../../../snapshots/store/log/commits.ts";
 import { seal } from "../../../snapshots/store/objects.ts";
@@ -7,7 +9,7 @@ import type { Storage } from "../../../snapshots/store/storage.ts";
 import { believe, requireStillNewest } from "../../../snapshots/trust/log/believe.ts";
 import { market, publishRecords } from "../../helpers/publish/records.ts";
 import { testKey } from "../../helpers/store/signing.ts";
-import { changedStorage, memoryStorage } from "../../helpers/store/storages.ts";
+import { changedStorage, contentOf, memoryStorage } from "../../helpers/store/storages.ts";
 
 // What a publisher makes of a log that is set back while it writes. attacks.test.ts sets it back before, and the world lets
 // it grow meanwhile.
@@ -38,6 +40,15 @@ test("a run on an empty store says nothing where another has made the first comm
   await expect(requireStillNewest(taken, undefined, signing)).rejects.toThrow(
     /names commit 4.*it has no commit/,
   );
+});
+
+test("a run whose commit another one has followed, and signed, signs nothing", async () => {
+  const storage = memoryStorage(new Map(signed));
+  await storage.delete(layout.logCheckpointOf(3));
+  const before = await contentOf(storage);
+  const commit = (await readCommit(storage, 3))!;
+  expect(await updateLog(storage, await PublicTree.of(storage), commit, signing)).toEqual([]);
+  expect(await contentOf(storage)).toEqual(before);
 });
 
 /** A store in which a thief puts a commit of snapshot 1 right above each commit that is made. */

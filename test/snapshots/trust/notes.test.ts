@@ -79,11 +79,6 @@ describe("a note", () => {
     expect(() => openNote(both, [])).toThrow(/but PeterNeumann\+c74f20a3$/);
   });
 
-  test("is cut at its last empty line", () => {
-    const text = "a\n\nb\n\n\nc\n";
-    expect(openNote(signNote(text, enoch), [enoch]).text).toBe(text);
-  });
-
   test("that is malformed is refused", () => {
     const line = `— PeterNeumann ${peter.signature}\n`;
     const malformed = [
