@@ -80,6 +80,9 @@ describe("rotateKey(storage, id, graceMilliseconds, now)", () => {
   test("leaves an end that comes before the grace is over", async () => {
     const { record } = await issueKey(storage, request, now);
     for (const hours of [48, 2, 3]) await revokeKey(storage, record.id, later(hours));
+    // Somebody else did so at the same time, and saw none of these.
+    const another = { id: record.id, revokedAt: later(72).toISOString() };
+    await storage.put(layout.keyRevocation(record.id, later(72).getTime()), seal(another));
     const rotated = await rotateKey(storage, record.id, 24 * hour, later(1));
     expect(rotated?.revocation.revokedAt).toBe(later(2).toISOString());
     expect((await readKeys(storage)).revocations.get(record.id)?.revokedAt).toBe(later(2).toISOString());
