@@ -78,7 +78,7 @@ describe("rotateKey(storage, id, graceMilliseconds, now)", () => {
   });
 
   test("leaves an end that comes before the grace is over", async () => {
-    const { record } = await issueKey(storage, request, now);
+    const { key, record } = await issueKey(storage, request, now);
     for (const hours of [48, 2, 3]) await revokeKey(storage, record.id, later(hours));
     // Somebody else did so at the same time, and saw none of these.
     const another = { id: record.id, revokedAt: later(72).toISOString() };
@@ -86,6 +86,9 @@ describe("rotateKey(storage, id, graceMilliseconds, now)", () => {
     const rotated = await rotateKey(storage, record.id, 24 * hour, later(1));
     expect(rotated?.revocation.revokedAt).toBe(later(2).toISOString());
     expect((await readKeys(storage)).revocations.get(record.id)?.revokedAt).toBe(later(2).toISOString());
+    const keys = keyRing(storage, { now: () => later(2).getTime(), damaged: failing });
+    await keys.reload();
+    expect(keys.judge(key).state).toBe("revoked");
     expect(await revokeKey(storage, "0123456789abcdef", now)).toBeUndefined();
   });
 
