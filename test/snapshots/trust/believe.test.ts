@@ -1,7 +1,7 @@
 import { beforeAll, expect, test } from "vitest";
 import { rollback } from "../../../snapshots/maintain/rollback.ts";
 import { updateLog } from "../../../snapshots/publish/public/log.ts";
-import { PublicTree } from "../../../snapshots/publish/public/site.ts";
+import { listPublicTree } from "../../../snapshots/publish/public/site.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { newestCommit, readCommit } from "../../../snapshots/store/log/commits.ts";
 import { seal } from "../../../snapshots/store/objects.ts";
@@ -47,7 +47,7 @@ test("a run whose commit another one has followed, and signed, signs nothing", a
   await storage.delete(layout.logCheckpointOf(3));
   const before = await contentOf(storage);
   const commit = (await readCommit(storage, 3))!;
-  expect(await updateLog(storage, await PublicTree.of(storage), commit, signing)).toEqual([]);
+  expect(await updateLog(storage, await listPublicTree(storage), commit, signing)).toEqual([]);
   expect(await contentOf(storage)).toEqual(before);
 });
 
