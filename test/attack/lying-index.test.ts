@@ -8,7 +8,6 @@ import { encodeWords, unicodeVersion } from "../../snapshots/index/encode-words.
 import { sectionRootOf } from "../../snapshots/index/index-header.ts";
 import { WordTable } from "../../snapshots/index/word-table.ts";
 import { layout, sha256 } from "../../snapshots/store/layout.ts";
-import { referTo } from "../../snapshots/store/objects.ts";
 import { decodeWords } from "../helpers/archive/index-rows.ts";
 import { segmentEnds } from "../helpers/archive/odd-markets.ts";
 import { type ArchiveProxy, type Query, startArchiveProxy } from "../helpers/http/archive-proxy.ts";
@@ -19,7 +18,7 @@ import {
   newestManifest,
   type Objects,
   rebuild,
-  replaceBesides,
+  replaceBeside,
 } from "../helpers/store/tamper.ts";
 
 // An operator's own index that lies, with every hash and the log's entry made to agree with it. `verify` and `sync`
@@ -175,9 +174,7 @@ describe("Words that another version of Unicode is said to have made", () => {
   const replaceWords = (change: (words: string[][]) => string[][]) => {
     const [, segment] = newestManifest(objects).segments;
     const words = decodeWords(new WordTable("words", objects.get(layout.words(segment!.words.hash))!));
-    const bytes = encodeWords(change(words), "15.0");
-    objects.set(layout.words(referTo(bytes).hash), bytes);
-    replaceBesides(objects, 1, { words: referTo(bytes) });
+    replaceBeside(objects, 1, "words", encodeWords(change(words), "15.0"));
   };
   const filters = { q: "will" };
 

@@ -161,38 +161,21 @@ export function flipInIndex(objects: Objects, index: number, section: string): s
     other[section === "times" ? other.length - 4 : (other.length >> 1) & ~3]! ^= 1;
     return other;
   };
+  if (section === "ids" || section === "words") {
+    const bytes = flipped(objects.get(layout[section](segment[section].hash))!);
+    return replaceBeside(objects, index, section, bytes);
+  }
   const stored = Buffer.from(objects.get(layout.segment(segment.hash))!);
   const header = readIndexHeader("segment", stored);
   const told = JSON.parse(String(header));
-  const change = (changes: (ref: SegmentRef) => Partial<SegmentRef> = () => ({})) => {
-    const own = Buffer.from(JSON.stringify(told));
-    if (own.length !== header.length) throw new Error("the header would have another length");
-    own.copy(stored, stored.indexOf(header));
-    return replaceSegment(objects, index, stored, (segments) => {
-      segments[index] = { ...segments[index]!, ...changes(segments[index]!) };
-      return {};
-    });
-  };
-  if (section === "ids") {
-    const ids = flipped(objects.get(layout.ids(segment.ids.hash))!);
-    const ref = referTo(ids);
-    objects.set(layout.ids(ref.hash), ids);
-    change(() => ({ ids: { ...ref, root: sectionRootOf(ids, chunkBytes.ids) } }));
-    return layout.ids(ref.hash);
-  }
-  if (section === "words") {
-    const words = flipped(objects.get(layout.words(segment.words.hash))!);
-    const ref = referTo(words);
-    objects.set(layout.words(ref.hash), words);
-    told.words.hash = ref.hash;
-    change(() => ({ words: ref }));
-    return layout.words(ref.hash);
-  }
   const { bytes, start } = sectionIn(stored, section);
   const other = flipped(bytes);
   other.copy(stored, start);
   told.sections[section][1] = sectionRootOf(other);
-  return change();
+  const own = Buffer.from(JSON.stringify(told));
+  if (own.length !== header.length) throw new Error("the header would have another length");
+  own.copy(stored, stored.indexOf(header));
+  return replaceSegment(objects, index, stored);
 }
 
 /** The bytes of a section of a segment, and where they begin. */
@@ -202,6 +185,16 @@ function sectionIn(stored: Buffer, name: string): { bytes: Buffer; start: number
   const [offset, length] = sections[name];
   const start = Math.ceil((16 + headerBytes) / 8) * 8 + offset;
   return { bytes: stored.subarray(start, start + length), start };
+}
+
+/** Puts other ids or words in the place of a segment's, and makes all above agree. Returns their key. */
+export function replaceBeside(objects: Objects, index: number, kind: "ids" | "words", bytes: Buffer): string {
+  const ref = referTo(bytes);
+  const key = layout[kind](ref.hash);
+  objects.set(key, bytes);
+  const ids = { ...ref, root: sectionRootOf(bytes, chunkBytes.ids) };
+  replaceBesides(objects, index, kind === "ids" ? { ids } : { words: ref });
+  return key;
 }
 
 /** Makes a segment of the newest snapshot agree with these objects beside it. Returns its key. */

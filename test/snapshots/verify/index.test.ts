@@ -1,16 +1,14 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { SegmentRef } from "../../../schemas/store/stored-objects.ts";
 import { formatVersion } from "../../../schemas/versions.ts";
-import { chunkBytes } from "../../../snapshots/format/bytes.ts";
 import { encodeWords, unicodeVersion } from "../../../snapshots/index/encode-words.ts";
 import { encodeIds, idHash } from "../../../snapshots/index/id-table.ts";
-import { columnsOf, sectionRootOf } from "../../../snapshots/index/index-header.ts";
+import { columnsOf } from "../../../snapshots/index/index-header.ts";
 import { encodeSections } from "../../../snapshots/index/sections.ts";
 import { encodeSegment, readIndexHeader, readPages, readSections } from "../../../snapshots/index/segment.ts";
 import { WordTable } from "../../../snapshots/index/word-table.ts";
 import { rollback } from "../../../snapshots/maintain/rollback.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
-import { referTo } from "../../../snapshots/store/objects.ts";
 import { Trust } from "../../../snapshots/trust/trust.ts";
 import { verify } from "../../../snapshots/verify/verify.ts";
 import { decodeRows, decodeWords } from "../../helpers/archive/index-rows.ts";
@@ -22,7 +20,7 @@ import {
   newestEntry,
   newestManifest,
   type Objects,
-  replaceBesides,
+  replaceBeside,
   replaceManifest,
   replaceSegment,
   wordsRefOf,
@@ -124,18 +122,7 @@ describe("An index that lies, of which all hashes, roots and signatures are righ
 function replaceWords(change: (words: string[][]) => string[][], unicode?: string): string {
   const [segment] = newestManifest(objects).segments;
   const words = decodeWords(new WordTable("words", objects.get(layout.words(segment!.words.hash))!));
-  return replaceBeside("words", layout.words, encodeWords(change(words), unicode));
-}
-
-function replaceBeside(kind: "words" | "ids", keyOf: (hash: string) => string, bytes: Buffer): string {
-  const ref = referTo(bytes);
-  objects.set(keyOf(ref.hash), bytes);
-  replaceBesides(
-    objects,
-    0,
-    kind === "ids" ? { ids: { ...ref, root: sectionRootOf(bytes, chunkBytes.ids) } } : { words: ref },
-  );
-  return keyOf(ref.hash);
+  return replaceBeside(objects, 0, "words", encodeWords(change(words), unicode));
 }
 
 const segmentKey = () => layout.segment(newestManifest(objects).segments[0]!.hash);
@@ -154,11 +141,11 @@ test("ids that the markets do not have are a fault, and so are ordinals of other
   const hashes = records.map(({ id }) => idHash(id)).reverse();
   const [first, second, ...rest] = hashes;
   for (const wrong of [hashes.with(7, 1), [second!, first!, ...rest]]) {
-    const key = replaceBeside("ids", layout.ids, encodeIds(wrong));
+    const key = replaceBeside(objects, 0, "ids", encodeIds(wrong));
     const reason = `it does not match the ids of the markets of ${segmentKey()}`;
     expect(await verify(storage, () => {})).toMatchObject({ faults: [{ key, reason }] });
   }
-  replaceBeside("ids", layout.ids, encodeIds(hashes));
+  replaceBeside(objects, 0, "ids", encodeIds(hashes));
   expect(await verify(storage, () => {})).toMatchObject({ faults: [] });
 });
 
@@ -212,7 +199,7 @@ test("words in an order or at a place in which nobody finds them are a fault, wh
   // The last of what is stored is of the postings.
   const place = other.findLastIndex((byte) => byte !== 0);
   other[place]! ^= 1;
-  const key = replaceBeside("words", layout.words, other);
+  const key = replaceBeside(objects, 0, "words", other);
   expect(await verify(storage, () => {})).toMatchObject({ faults: [{ key }], unchecked: [] });
 });
 
