@@ -37,6 +37,34 @@ test("a publish and a rollback to what a collection deletes are refused, and the
   await expectShown(storage, 4);
 });
 
+test.for([
+  ["publish", (storage: Storage) => publishRecords(storage, content(0), 700)],
+  ["rollback", (storage: Storage) => rollback(storage, "1", () => now)],
+] as const)(
+  "what a %s brings back stays, where a collection has not told that it goes",
+  async ([, bringBack]) => {
+    const { storage: first } = await storeWith(3);
+    const collecting = changedStorage(first, {
+      async put(key, body) {
+        if (key.startsWith(layout.collecting.prefix)) await bringBack(first);
+        return first.put(key, body);
+      },
+    });
+    await collectIn(collecting);
+    await expectShown(first, 4);
+    // And where the run had written all, and committed nothing yet.
+    const { storage: second } = await storeWith(3);
+    const committing = changedStorage(second, {
+      async putIfAbsent(key, body) {
+        if (key === layout.commit(4)) await collectIn(second);
+        return second.putIfAbsent(key, body);
+      },
+    });
+    await bringBack(committing);
+    await expectShown(second, 4);
+  },
+);
+
 test("a run whose commit another one followed, and whose snapshot was collected, shows the newest", async () => {
   const { storage, pass } = await storeWith(3);
   let followed = false;
