@@ -226,12 +226,7 @@ describe.skipIf(!program)("the site's scores in Chromium:", () => {
       const { dimensions }: ScoreDimensions = await site.api(`scores/${shown}/dimensions`);
       const moves = await protocol.dimensions();
       const number = (text = "") => Number(/[+−]?\d+$/u.exec(text)?.[0].replace("−", "-"));
-      const told = moves.map(([name, score, change, percentile]) => [
-        name,
-        score,
-        number(change),
-        percentile,
-      ]);
+      const told = moves.map(([name, score, change, place]) => [name, score, number(change), place]);
       expect(told).toEqual(
         dimensions.map(({ key, score, change7d, percentile }) => [
           ...[spoken(key), String(score), change7d, String(percentile)],

@@ -92,16 +92,13 @@ describe("the bucket's policy", () => {
 
   test("lets nobody in but the CDN, which reads the public tree", () => {
     const distribution = "arn:aws:cloudfront::ACCOUNT_ID:distribution/DISTRIBUTION_ID";
-    expect(statements.filter(({ Effect }) => Effect === "Allow")).toEqual([
-      {
-        Sid: expect.any(String),
-        Effect: "Allow",
-        Principal: { Service: "cloudfront.amazonaws.com" },
-        Action: ["s3:GetObject"],
-        Resource: objects(layout.publicTree),
-        Condition: { StringEquals: { "aws:SourceArn": [distribution] } },
-      },
-    ]);
+    const reading = {
+      ...{ Principal: { Service: "cloudfront.amazonaws.com" }, Action: ["s3:GetObject"] },
+      ...{ Resource: objects(layout.publicTree) },
+      Condition: { StringEquals: { "aws:SourceArn": [distribution] } },
+    };
+    const allowed = statements.filter(({ Effect }) => Effect === "Allow");
+    expect(allowed).toEqual([{ Sid: expect.any(String), ...allowing(reading) }]);
   });
 
   test("holds against roles that were given every right by mistake", () => {
