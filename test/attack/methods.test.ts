@@ -32,9 +32,6 @@ function codeOf(answer: WireAnswer): string | undefined {
   return (said.error?.data ?? said).code ?? said.errorCode;
 }
 
-/** Whether errors at a path have the shape of another protocol. */
-const isForeign = (path: string) => foreignAt(path) !== undefined;
-
 /** The methods a path answers beside OPTIONS, by the table. */
 function answeredAt(path: string): string[] {
   const rows = table.filter((row) => row.path === path);
@@ -74,7 +71,8 @@ describe.each(addresses)("%s", (path) => {
       expect([answer.status, headerOf(answer, "allow")]).toEqual([405, allow]);
       expect(codeOf(answer)).toBe(method === "HEAD" ? undefined : "METHOD_NOT_ALLOWED");
       expect(headerOf(answer, "content-type")).toMatch(
-        isForeign(path) ? /^application\/json/ : /^application\/problem\+json$/,
+        // Errors have the shape of another protocol there.
+        foreignAt(path) ? /^application\/json/ : /^application\/problem\+json$/,
       );
     }
     expect(origin.requests.length).toBeLessThanOrEqual(answer.status === 200 ? 1 : 0);

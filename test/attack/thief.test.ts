@@ -70,23 +70,15 @@ const publishGood = (storage: Storage, bri = 720) =>
   publishRecords(storage, records(45), bri, { signing: { key: ours } });
 const commitAt = async (storage: Storage, number: number) => (await readCommit(storage, number))!;
 
-/** Puts a commit with this content under its number, sealed as it should be, with this note. */
-function putCommit(
-  storage: Storage,
-  { digest: _, note: __, ...content }: Commit,
-  note: (commit: Commit) => string,
-) {
-  const bytes = seal(content, (digest) => ({ note: note({ ...content, digest }) }));
-  return storage.put(layout.commit(content.entry.commit), bytes);
-}
-
 /** Puts the thief's second commit in the place of ours, with all that it names. */
 async function putForged(storage: Storage, note: (commit: Commit) => string): Promise<Commit> {
   const forge = await forgedStore();
   for await (const { key } of forge.list(""))
     if (!(await storage.get(key))) await storage.put(key, (await forge.get(key))!);
   const [first, theirs] = [await commitAt(storage, 1), await commitAt(forge, 2)];
-  await putCommit(storage, { ...theirs, previous: first.digest }, note);
+  const { digest: _, note: __, ...content } = { ...theirs, previous: first.digest };
+  const bytes = seal(content, (digest) => ({ note: note({ ...content, digest }) }));
+  await storage.put(layout.commit(2), bytes);
   return theirs;
 }
 const byThief = (commit: Commit) => signEntry(thiefs[0], commit);

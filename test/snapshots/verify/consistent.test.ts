@@ -123,11 +123,6 @@ describe("names what is wrong where all hashes agree", () => {
   });
 });
 
-/** Puts other scores into the newest manifest, and makes all above agree. Returns the manifest's key. */
-function replaceScores(objects: Objects, changes: Partial<Manifest["scores"]>): string {
-  return replaceManifest(objects, { scores: { ...newestManifest(objects).scores, ...changes } });
-}
-
 /** What verify says when the history or the dimensions of a protocol are others, and all hashes agree. */
 async function faultsWith(kind: "histories" | "dimensions", change: (text: string) => string) {
   const objects = new Map(good);
@@ -137,7 +132,7 @@ async function faultsWith(kind: "histories" | "dimensions", change: (text: strin
   const ref: ObjectRef = { hash: sha256(bytes), bytes: bytes.length };
   const key = layout.privateObject(ref.hash);
   objects.set(key, bytes);
-  replaceScores(objects, { [kind]: { ...scores[kind], aave: ref } });
+  replaceManifest(objects, { scores: { ...scores, [kind]: { ...scores[kind], aave: ref } } });
   return { keys: await faultyKeys(objects), key };
 }
 
