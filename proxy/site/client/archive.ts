@@ -65,52 +65,40 @@ export type Pages = { starts: readonly number[]; roots: Uint8Array };
 const sectionRoot = (section: Uint8Array) =>
   trees.rootOf("section", section.length, chunksOf(section, chunkBytes.section).map(trees.leafHash));
 
-/** A segment whose header was checked. While an evaluation runs, it has the sections that this needs. */
-export class Segment {
-  name: string;
-  /** Ordinal of its oldest market. */
-  start: number;
-  header: IndexHeader;
-  #parts: Parts;
-  /** Once they were asked for. */
-  pages: Pages | undefined;
-
-  /**
-   * @param index From the oldest.
-   */
-  constructor(index: number, start: number, header: IndexHeader, parts: Parts) {
-    this.name = `segment ${index}`;
-    this.start = start;
-    this.header = header;
-    this.#parts = parts;
-  }
-
-  section(name: string): Uint8Array {
-    const [bytes, hash] = this.#place(name);
-    return bytes === 0 ? new Uint8Array(0) : this.#parts.get(hash);
-  }
-
-  get words(): Uint8Array {
-    return this.#parts.get(this.header.words.hash);
-  }
-
-  #place(name: string) {
-    const place = this.header.sections[name];
-    if (!place) throw new Error(`${this.name} has no section ${name}.`);
+/**
+ * A segment whose header was checked, the one with this number from the oldest. While an evaluation runs, it has the
+ * sections that this needs. `start` is the ordinal of its oldest market.
+ */
+function segmentOf(index: number, start: number, header: IndexHeader, parts: Parts) {
+  const name = `segment ${index}`;
+  const { words } = header;
+  const placeOf = (section: string) => {
+    const place = header.sections[section];
+    if (!place) throw new Error(`${name} has no section ${section}.`);
     return place;
-  }
-
-  /** What a section must be. */
-  part(name: string): Part {
-    const [bytes, hash] = this.#place(name);
-    return { hash, bytes, what: "section", name: `Section ${name} of ${this.name}`, hashOf: sectionRoot };
-  }
-
-  get wordsPart(): Part {
-    const { hash, bytes } = this.header.words;
-    return { hash, bytes, what: "words", name: `The words of ${this.name}`, hashOf: ownSha256 };
-  }
+  };
+  return {
+    name,
+    start,
+    header,
+    /** Once they were asked for. */
+    pages: undefined as Pages | undefined,
+    section(section: string): Uint8Array {
+      const [bytes, hash] = placeOf(section);
+      return bytes === 0 ? new Uint8Array(0) : parts.get(hash);
+    },
+    get words(): Uint8Array {
+      return parts.get(words.hash);
+    },
+    /** What a section must be. */
+    part(section: string): Part {
+      const [bytes, hash] = placeOf(section);
+      return { hash, bytes, what: "section", name: `Section ${section} of ${name}`, hashOf: sectionRoot };
+    },
+    wordsPart: { ...words, what: "words", name: `The words of ${name}`, hashOf: ownSha256 } satisfies Part,
+  };
 }
+export type Segment = ReturnType<typeof segmentOf>;
 
 export type Archives = ReturnType<typeof archivesOf>;
 
@@ -200,7 +188,7 @@ export function archivesOf(asker: Asker, log: TrustedLog, partStore: Parts) {
             const markets = listed[index]!.markets;
             const same = header.markets === markets;
             asker.need(same, what, `${name} has ${header.markets} markets, not ${markets}.`);
-            return new Segment(index, starts[index]!, header, partStore);
+            return segmentOf(index, starts[index]!, header, partStore);
           }),
         ),
       ),

@@ -45,74 +45,82 @@ export interface Job {
   signal: AbortSignal | undefined;
 }
 
+export type Asker = ReturnType<typeof askerOf>;
+
 /** Asks the service, of which nothing is believed, and names what does not hold. */
-export class Asker {
-  tools: Tools;
+export function askerOf(tools: Tools) {
+  const { ApiError, ForkedLogError, IntegrityError, VerificationError } = tools;
 
-  constructor(tools: Tools) {
-    this.tools = tools;
-  }
-
-  invalid(detail: string, parameter?: string): Error {
-    return new this.tools.ApiError("INVALID_PARAMETER", detail, {
+  function invalid(detail: string, parameter?: string): Error {
+    return new ApiError("INVALID_PARAMETER", detail, {
       title: "Invalid parameter",
       ...(parameter !== undefined && { parameter }),
     });
   }
 
   /** Reads what the caller asks for: whatever is wrong with it is the caller's mistake, and no fault of the service. */
-  reading<T>(read: () => T): T {
+  function reading<T>(read: () => T): T {
     try {
       return read();
     } catch (error) {
       const { message, extras } = error as Fault;
-      throw this.invalid(message, extras?.parameter);
+      throw invalid(message, extras?.parameter);
     }
   }
 
-  need = (holds: unknown, what: string, detail: string): void => {
-    if (!holds) throw new this.tools.VerificationError(what, detail);
-  };
+  function need(holds: unknown, what: string, detail: string): void {
+    if (!holds) throw new VerificationError(what, detail);
+  }
 
   /** Names what does not hold when `work` throws, unless the caller's `signal` ended it. */
-  checking = async <T>(
+  async function checking<T>(
     what: string,
     name: string,
     work: () => T,
     signal?: AbortSignal,
-  ): Promise<Awaited<T>> => {
-    const { ApiError, ForkedLogError, IntegrityError, VerificationError } = this.tools;
+  ): Promise<Awaited<T>> {
     try {
       return await work();
     } catch (error) {
       signal?.throwIfAborted();
       if (error instanceof VerificationError || error instanceof ForkedLogError) throw error;
-      if (isFault(error, "INVALID_PARAMETER")) throw this.invalid(error.message, error.extras.parameter);
+      if (isFault(error, "INVALID_PARAMETER")) throw invalid(error.message, error.extras.parameter);
       if (error instanceof ApiError && !(error instanceof IntegrityError)) throw error;
       throw new VerificationError(what, `${name}: ${error instanceof Error ? error.message : error}`);
     }
-  };
+  }
 
   /** An answer in JSON, whatever its members are. */
-  async json<Said>(job: Job, path: string, query: { asOf?: string | undefined; id?: string }): Promise<Said> {
-    const text = await this.tools.ask(path, { query, signal: job.signal }, ({ text }) => text(String));
+  async function json<Said>(
+    job: Job,
+    path: string,
+    query: { asOf?: string | undefined; id?: string },
+  ): Promise<Said> {
+    const text = await tools.ask(path, { query, signal: job.signal }, ({ text }) => text(String));
     job.bytes += bytesOf(text).length;
     job.requests += 1;
-    const answer: unknown = await this.checking("answer", `The answer of ${path}`, () => JSON.parse(text));
+    const answer: unknown = await checking("answer", `The answer of ${path}`, () => JSON.parse(text));
     const isObject = typeof answer === "object" && answer !== null;
-    this.need(isObject, "answer", `The answer of ${path} is no object.`);
+    need(isObject, "answer", `The answer of ${path} is no object.`);
     return answer as Said;
   }
 
   /** An answer of exactly so many bytes. What sends more is cut off. */
-  bytes(job: Job, path: string, query: { of: string }, total: number): Promise<Uint8Array<ArrayBuffer>> {
+  function bytes(
+    job: Job,
+    path: string,
+    query: { of: string },
+    total: number,
+  ): Promise<Uint8Array<ArrayBuffer>> {
     const accept = "application/octet-stream";
-    return this.tools.ask(path, { query, accept, signal: job.signal }, async ({ bytesByPiece }) => {
+    return tools.ask(path, { query, accept, signal: job.signal }, async ({ bytesByPiece }) => {
       const found = await bytesByPiece(total);
-      if (found.length < total) throw this.tools.broken(`${found.length} of ${total} bytes came.`);
+      if (found.length < total) throw tools.broken(`${found.length} of ${total} bytes came.`);
       job.bytes += total;
       job.requests += 1;
       return found;
     });
   }
+
+  return { tools, invalid, reading, need, checking, json, bytes };
 }

@@ -22,7 +22,7 @@ import {
 import { type Absent, requireAbsent, type SaidOfAbsence } from "./absence.ts";
 import type { Row, Rows } from "./answers.ts";
 import { archivesOf, isOneOf, type Known, vouchedFor } from "./archive.ts";
-import { Asker, type Job, type Tools } from "./asker.ts";
+import { askerOf, type Job, type Tools } from "./asker.ts";
 import { partsOf } from "./parts.ts";
 import { checkerOf, cursorIn, cursorText, type PageTexts, type Place, pageIn } from "./rows.ts";
 import { trustedLog } from "./trusted-log.ts";
@@ -35,7 +35,7 @@ export type Prover = ReturnType<typeof proverFor>;
 
 /** Recomputes answers for one client. */
 export function proverFor(tools: Tools, { url, keepBytes }: { url: string; keepBytes: number }) {
-  const asker = new Asker(tools);
+  const asker = askerOf(tools);
   const partStore = partsOf(asker, { url, keepBytes });
   const log = trustedLog(asker);
   const archives = archivesOf(asker, log, partStore);
