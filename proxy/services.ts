@@ -41,7 +41,6 @@ export interface ProxyServices {
   /** Seconds since the store was last polled with success, for snapshots or for keys, whichever is longer. */
   pollAge: () => number;
   metrics: Metrics;
-  /** Files that are served as they are. */
   files: readonly StaticFile[];
   /** If undefined, no peer is trusted, and a peer that looks like a load balancer is worth a warning. */
   trustProxy?: Trust | undefined;
@@ -50,7 +49,6 @@ export interface ProxyServices {
   /** Where a key comes from, as the address of a link, where it is known. */
   contact?: string | undefined;
   staleAfterSeconds: number;
-  /** How long a connection may be idle. */
   keepAliveSeconds: number;
   limits: Limits;
   /** Epoch milliseconds. */
@@ -60,6 +58,5 @@ export interface ProxyServices {
 
 export interface AppServices extends ProxyServices {
   recorder: Recorder;
-  /** Whether new connections are accepted. */
   listening: () => boolean;
 }

@@ -11,10 +11,8 @@ export const Timestamp = z.iso.datetime({ precision: 3 });
 
 export const ForgeTier = z.enum(forgeTiers);
 
-/** SHA-256 in 64 lower-case hex digits. */
 export const Digest = z.string().regex(digestPattern);
 
-/** Up to 2^53-1, which JavaScript can represent exactly. */
 export const Count = z.int().min(0);
 
 export const exportNamePattern = /^markets-[0-9]{4,}\.parquet$/;
@@ -34,10 +32,7 @@ const SnapshotRef = z.strictObject({ snapshotId: Digest, publishedAt: Timestamp 
 export const Nearest = z.strictObject({ before: SnapshotRef, after: SnapshotRef });
 export type Nearest = z.infer<typeof Nearest>;
 
-/** Both bounds are included. */
-export function integerBetween(min: number, max: number) {
-  return z.int().min(min).max(max);
-}
+export const integerBetween = (min: number, max: number) => z.int().min(min).max(max);
 
 /**
  * JSON that is passed through unchanged. A precise schema would refer to itself, which some type generators do not
@@ -123,12 +118,10 @@ function eachOnce(item: z.ZodType, { member, values }: { member: string; values:
     );
 }
 
-/** The id of a market: a UUID in lower case. */
 export const MarketId = textSchema(market.id);
 
 export const ProtocolSlug = textSchema(scoreHead.slug);
 
-/** A text that a filter compares whole, or a version (INTERFACE 8.3). */
 export const Label = textSchema(label);
 
 /**
@@ -182,7 +175,6 @@ const { slug: _, updatedAt, ...scored } = scoreHead;
 export const ScorePoint = recordOf({ updatedAt, ...scored }).refine(tierMatchesNumber, mismatch);
 export type ScorePoint = z.infer<typeof ScorePoint>;
 
-/** A protocol's score record (INTERFACE 2.1). */
 export const ProtocolScore = recordOf(protocol).refine(tierMatchesNumber, mismatch);
 export type ProtocolScore = z.infer<typeof ProtocolScore>;
 
@@ -197,14 +189,11 @@ export function inListOrder(rows: readonly ScoreListEntry[]): ScoreListEntry[] {
   return rows.toSorted((a, b) => b.bri - a.bri || (a.slug < b.slug ? -1 : 1));
 }
 
-/** Evidence behind a market dimension's score (INTERFACE 2.6). */
 export const EvidenceItem = recordOf(evidence.members);
 
-/** One risk signal of a market (INTERFACE 2.5). */
 export const MarketDimension = recordOf(marketDimension.members);
 export type MarketDimension = z.infer<typeof MarketDimension>;
 
-/** A market of the archive (INTERFACE 2.4). */
 export const HistoricalMarket = recordOf(market);
 export type HistoricalMarket = z.infer<typeof HistoricalMarket>;
 

@@ -34,9 +34,7 @@ const laterTiers: Partial<Record<ForgeTier, Lifetime>> = {};
 export const tiersIn = (version: string) =>
   forgeTiers.filter((tier) => isIn(version, laterTiers[tier] ?? {}));
 
-export function forgeScaleNumber(tier: ForgeTier): number {
-  return forgeTiers.indexOf(tier) + 1;
-}
+export const forgeScaleNumber = (tier: string) => forgeTiers.indexOf(tier as ForgeTier) + 1;
 
 /** The step of the scale from 1 to 7 for a score that has no tier, by its share of the highest score. */
 export const stepOf = (share: number) =>

@@ -120,7 +120,6 @@ export function liveFeed(services: AppServices): Companion {
         told = false;
         for (const client of clients) void client.advance();
       },
-      /** Ends connections whose key is no longer valid. */
       keys: recheck,
     },
     close() {
@@ -254,7 +253,6 @@ export function feedClient(socket: WebSocket, parts: FeedClientParts) {
       else socket.terminate();
       alive = false;
     },
-    /** Ends the connection because the process ends. */
     close: () => socket.close(1001),
   };
 }

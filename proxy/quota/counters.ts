@@ -189,7 +189,6 @@ export function sqliteQuota(file: string, { maxRows = 1_000_000 } = {}): QuotaSt
 const mostWaiting = 10_000;
 
 type Method = "take" | "giveBack" | "used";
-/** A message to the thread. */
 export type Questions = [Method, ...Parameters<Counters["take"]>][];
 export type Answers = Settled[];
 type Settled = { value: unknown } | { error: string };

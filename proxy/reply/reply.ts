@@ -10,7 +10,6 @@ import { joined } from "../../snapshots/store/storage.ts";
 import type { Exchange, Request, Response } from "../exchange.ts";
 import { rateLimitLines } from "../quota/quota.ts";
 
-/** The headers of every answer at a path. */
 export const headersAt = (path: string): Exchange["addressHeaders"] =>
   isCrossSite(path) ? apiHeaders : securityHeaders;
 
@@ -283,7 +282,6 @@ export function preferred(request: Request, answer: Answer): Answer {
   return answer.others.get(String(request.accepts("application/json", ...answer.others.keys()))) ?? answer;
 }
 
-/** An answer in JSON that comes in other forms, too. */
 export const inForms = <Form>(
   answer: Answer,
   forms: ReadonlyMap<string, Form>,

@@ -126,7 +126,6 @@ export class CopyFolder {
     return join(this.#own, "work", name);
   }
 
-  /** The path of the copy in place. */
   get archive(): string {
     return join(this.#folder, "archive.ndjson");
   }

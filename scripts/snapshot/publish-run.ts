@@ -63,7 +63,6 @@ export type PublishWith = <Report>(
   step: (options: PublishOptions) => Promise<Report>,
 ) => Promise<{ report: Report; files: readonly NamedContent[] }>;
 
-/** How a command publishes. */
 export interface Way {
   /** Whether the command makes a store where there is none. */
   makesStore: boolean;

@@ -144,7 +144,6 @@ export const Scrolls = ({ label, children }: { label: string; children: Componen
 
 interface PlainTableProps {
   label: string;
-  /** The titles of the columns. */
   titles: readonly string[];
   /** Which of these columns hold numbers. */
   numbers: readonly string[];

@@ -36,7 +36,6 @@ export function View({ title, heading = title, path, lede, children }: ViewProps
   );
 }
 
-/** A part of a view, named by its heading. */
 export const Section = ({
   id,
   title,

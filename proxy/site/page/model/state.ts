@@ -61,7 +61,6 @@ export class Store {
     for (const watcher of this.#watchers) watcher();
   }
 
-  /** Shows everything anew. */
   again(changes: Partial<State> = {}): void {
     this.set({ ...changes, round: this.state.round + 1 });
   }

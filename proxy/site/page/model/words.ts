@@ -1,11 +1,7 @@
 import { minutes } from "../../../../schemas/names.ts";
-import { type ForgeTier, forgeTiers as tiers } from "../../../../schemas/versions.ts";
 
 export { ago, minutes, spoken } from "../../../../schemas/names.ts";
-export { forgeTiers as tiers, stepOf } from "../../../../schemas/versions.ts";
-
-/** The number of a tier, from 1 to 7. */
-export const numberOf = (tier: string) => tiers.indexOf(tier as ForgeTier) + 1;
+export { forgeScaleNumber as numberOf, forgeTiers as tiers, stepOf } from "../../../../schemas/versions.ts";
 
 const numbers = new Intl.NumberFormat("en-US");
 const short = new Intl.NumberFormat("en-US", { notation: "compact", maximumSignificantDigits: 3 });

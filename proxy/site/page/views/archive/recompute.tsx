@@ -144,7 +144,6 @@ const leastBytes = 10_000;
 /** How many bytes one request of the quota pays for. */
 const unitBytes = 2 ** 18;
 
-/** What recomputing does, and what it takes. */
 function Offer() {
   const { own, shown } = useSite().store.state;
   const markets = shown?.counts.markets ?? 0;
@@ -173,7 +172,6 @@ interface TrustFormProps {
   start: (trust: Trust) => void;
 }
 
-/** Asks whom the reader trusts, and begins. */
 function TrustForm({ text, type, start }: TrustFormProps) {
   const [isWrong, setWrong] = useState(false);
   const error = isWrong ? noTrust : undefined;
