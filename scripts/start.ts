@@ -58,14 +58,8 @@ export const startProgram: Program = {
     `is the sample's:\n${variablesHelp()}`,
 };
 
-interface Published {
-  slug: string;
-  earlier: string;
-  exported: boolean;
-}
-
 /** The sample in the store; undefined when it has fewer than two snapshots, or this version cannot read it. */
-function sampleIn(storage: Storage): Promise<Published | undefined> {
+function sampleIn(storage: Storage) {
   return unless(CorruptObjectError, async () => {
     const newest = await newestCommit(storage);
     const before = newest && (await readCommit(storage, newest.entry.commit - 1));
@@ -78,7 +72,7 @@ function sampleIn(storage: Storage): Promise<Published | undefined> {
 }
 
 /** Publishes the sample as of a day ago and as of now, and exports it. Leaves out the steps that are done. */
-async function publishSample(shell: Shell, found: Published | undefined): Promise<void> {
+async function publishSample(shell: Shell, found: Awaited<ReturnType<typeof sampleIn>>): Promise<void> {
   if (found?.exported) return;
   if (!found && (await readdir(store).catch(() => [])).length > 0) {
     shell.say("The sample was made by another version, or not to its end, and is replaced.");

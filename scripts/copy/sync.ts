@@ -98,20 +98,12 @@ async function syncThrough(parts: SyncParts): Promise<Taken> {
 const maxQuestions = 6;
 
 /**
- * The current snapshot by the word of the service, and the log's checkpoint for it; undefined where no key is trusted.
- */
-interface Current {
-  published: Awaited<ReturnType<Client["status"]>>;
-  checkpoint: string | undefined;
-}
-
-/**
- * Asks for the current snapshot and the log's checkpoint, which costs no unit. So no unit is spent on a snapshot that
+ * Asks for the current snapshot and the log's checkpoint for it, undefined where no key is trusted; this costs no unit. So no unit is spent on a snapshot that
  * no trusted key has signed, or that the log has left behind, which may be withdrawn. Throws IntegrityError when the
  * checkpoint does not count, ForkedLogError when its log is not the one of the last run, and ApiError when the service
  * stays behind the log.
  */
-async function askCurrent({ client, trusted }: SyncParts, state: CopyState | undefined): Promise<Current> {
+async function askCurrent({ client, trusted }: SyncParts, state: CopyState | undefined) {
   const seen = state?.checkpoint;
   const least = seen === undefined ? 0 : checkpointIn(seen).size;
   for (let question = 1; ; question += 1) {
@@ -290,8 +282,6 @@ async function check(parts: SyncParts, { path, snapshotId, tree, before }: Check
   return { state, index };
 }
 
-type Found = Pick<CopyState, "archiveRoot" | "lines" | "bytes">;
-
 /**
  * Checks that the log has a commit of the archive that came, and that a trusted key signed it. Returns its entry and
  * the newest known checkpoint. Everything needed comes with the proof of any market.
@@ -300,7 +290,7 @@ async function requirePublished(
   parts: SyncParts,
   path: string,
   snapshotId: string,
-  { archiveRoot: root, lines, before }: Found & { before: CopyState | undefined },
+  { archiveRoot: root, lines, before }: Pick<CopyState, "archiveRoot" | "lines"> & Pick<Checked, "before">,
 ) {
   const { client, trusted } = parts;
   const id = await firstId(path);

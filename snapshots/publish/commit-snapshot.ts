@@ -16,7 +16,7 @@ import type { Sources } from "../sources/sources.ts";
 import { layout } from "../store/layout.ts";
 import { appendCommit, type CommitContent, publicationTime } from "../store/log/commits.ts";
 import { refuseCollected } from "../store/log/gc-records.ts";
-import { divideManifest, type SnapshotEntry, snapshotEntryOf } from "../store/manifest.ts";
+import { divideManifest, snapshotEntryOf } from "../store/manifest.ts";
 import { namedBy, readObject, referTo } from "../store/objects.ts";
 import { probeConditionalWrites } from "../store/open-storage.ts";
 import type { Storage } from "../store/storage.ts";
@@ -131,17 +131,10 @@ export async function commitSnapshot(
   };
 }
 
-interface BuiltSnapshot {
-  manifest: Manifest;
-  /** The manifest's own object. Its parts are held until it is written. */
-  stored: Buffer;
-  ref: ObjectRef;
-  entry: SnapshotEntry;
-  changes: PublishReport["changes"];
-}
+type BuiltSnapshot = Awaited<ReturnType<typeof buildSnapshot>>;
 
 /** Writes the scores, builds the manifest, and compares both with the current snapshot. */
-async function buildSnapshot(storage: Storage, made: MadeArchive, before: Before): Promise<BuiltSnapshot> {
+async function buildSnapshot(storage: Storage, made: MadeArchive, before: Before) {
   const { objects, sources, scores, archive } = made;
   const { segments, newestResolvedAt } = archive;
   requireAtMost(nameOfAll(sources.files, "markets"), segments.length, maxSegments, "segments");
@@ -157,6 +150,7 @@ async function buildSnapshot(storage: Storage, made: MadeArchive, before: Before
   for (const [key, bytes] of parts) objects.hold(key, bytes);
   return {
     manifest,
+    /** The manifest's own object. Its parts are held until it is written. */
     stored,
     ref: referTo(stored),
     entry: snapshotEntryOf(manifest, feedVersion),

@@ -135,8 +135,6 @@ function allNew(added: number): MarketChanges {
   return { added, changed: 0, removed: 0, first: { added: [], changed: [], removed: [] }, details: null };
 }
 
-const nothing: ArchiveDifference["judged"] = { changed: 0, removed: 0 };
-
 /**
  * Refuses a run that would change more than an ordinary one explains. The error names the numbers and the options that
  * allow them. Where the current snapshot is damaged, its protocols or what differs are unknown or too low; then its
@@ -150,7 +148,7 @@ export function checkGuards(
 ): void {
   if (!log.newest) return;
   const { counts } = log.newest.entry;
-  const { changed, removed: lost } = compared?.judged ?? nothing;
+  const { changed, removed: lost } = compared?.judged ?? { changed: 0, removed: 0 };
   const removed = Math.max(lost, counts.markets - after.markets);
   const markets = { added: after.markets - counts.markets + removed, changed, removed };
   const { records } = after.scores;

@@ -247,15 +247,8 @@ export function namesOfProtocols(manifest: Pick<Manifest, "scores">): string[] {
   return [...publicNames(manifest).keys(), layout.protocolList, layout.listEmbed, ...artefacts];
 }
 
-/** By key. */
-interface Artefacts {
-  files: Map<string, Buffer>;
-  /** Draws the card of each protocol. The key says what a card shows, so each is drawn only once. */
-  cards: Map<string, () => Buffer>;
-}
-
 /**
- * What changed follows from the tiers that the public tree shows. With an API the artefacts describe the newest export,
+ * The artefacts by key. What changed follows from the tiers that the public tree shows. With an API the artefacts describe the newest export,
  * with `trust` the newest that a trusted key signed. `inMemory` holds objects by hash that need not be read.
  */
 export async function artefactsAt(
@@ -265,7 +258,7 @@ export async function artefactsAt(
   addresses: Addresses,
   trust: Trust | undefined,
   inMemory: ReadonlyMap<string, Buffer> = new Map(),
-): Promise<Artefacts> {
+) {
   const { commit, publishedAt } = newest;
   const [exported] = addresses.api === null ? [] : await soundExports(storage, newest, trust);
   const stored = await inParallel(Object.values(scores.records), async (ref): Promise<StoredScore> => {
@@ -278,6 +271,7 @@ export async function artefactsAt(
   const facts = { list: referTo(list), commit, exported, newestUpdatedAt };
   return {
     files: renderArtefacts(addresses, stored, tiers, facts),
+    /** Draws the card of each protocol. The key says what a card shows, so each is drawn only once. */
     cards: new Map(stored.map(({ record, hash }) => [cardKey(record.slug, hash), () => drawCard(record)])),
   };
 }

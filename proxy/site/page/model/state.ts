@@ -1,13 +1,6 @@
 import type { Status } from "../../../../schemas/envelopes.ts";
 import type { Recomputed, Trust, Usage } from "../../client/client.ts";
 
-/** Requests left today; `reset` in epoch seconds. */
-interface Quota {
-  limit: number;
-  remaining: number;
-  reset: number;
-}
-
 /** The basis on which this browser recomputes the numbers of a snapshot. `first` tells what was checked. */
 interface Own {
   asOf: string;
@@ -21,7 +14,7 @@ export interface State {
   /** Grows whenever everything shown has to be loaded anew: with another key, or for a newer snapshot. */
   round: number;
   plan: Usage["plan"];
-  quota: Quota | undefined;
+  quota: Omit<Usage, "plan"> | undefined;
   newest: Status | undefined;
   /** The snapshot that the page shows, and goes on showing while it can be read. */
   shown: Status | undefined;

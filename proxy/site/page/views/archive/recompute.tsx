@@ -8,18 +8,13 @@ import { useSite, useStored } from "../../model/hooks.ts";
 import { counted, grouped, minutes, size } from "../../model/words.ts";
 import { facets } from "./answers.ts";
 
-interface Failed {
-  asOf: string;
-  error: unknown;
-}
-
 const toButton = () => document.getElementById("recompute")?.focus({ preventScroll: true });
 
 /** The offer to recompute the totals and counts of a snapshot in this browser, and whether it is open. */
 export function useRecomputing() {
   const { store } = useSite();
   const [isOpen, open] = useState(false);
-  const [failed, fail] = useState<Failed>();
+  const [failed, fail] = useState<{ asOf: string; error: unknown }>();
   /** Shows the service's numbers from now on, and says why. */
   const refuse = (asOf: string, error: unknown) => {
     store.set({ own: undefined });
