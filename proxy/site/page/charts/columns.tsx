@@ -242,15 +242,11 @@ const briBands = (scores: readonly ScoreListEntry[]): Band[] =>
     to: to / briStep,
   }));
 
-interface TierPiece extends Piece {
-  tier: ForgeTier;
-}
-
 /** How many protocols have which BRI: columns of 25 points, piled up by tier. */
 export function distribution(
   scores: readonly ScoreListEntry[],
   faded: (tier: ForgeTier) => boolean,
-): TierPiece[][] {
+): (Piece & { tier: ForgeTier })[][] {
   return Array.from({ length: briColumns }, (_, index) => {
     const within = scores.filter(({ bri }) => columnOf(bri) === index);
     return tiers.flatMap((tier) => {

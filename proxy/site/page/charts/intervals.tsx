@@ -14,15 +14,7 @@ interface IntervalsProps {
 }
 
 /** An estimate of one series, and in words what of it lies above the axis: its share, and the end of its interval. */
-interface Dot {
-  series: number;
-  group: number;
-  estimate: Estimate;
-  title: string;
-  share: string | undefined;
-  end: string | undefined;
-  leaves: boolean;
-}
+type Dot = ReturnType<typeof dotsOf>[number];
 
 /** How a series is drawn, by its place: the class of its marks, their symbol in text, and their shape in a legend. */
 export const forms = [
@@ -47,7 +39,7 @@ function ticksOf(estimates: readonly Estimate[], mean = 0) {
   return ticksFor(0, top * 1000).map((value) => value / 1000);
 }
 
-function dotsOf(names: readonly string[], all: readonly (readonly Estimate[])[], ceiling: number): Dot[] {
+function dotsOf(names: readonly string[], all: readonly (readonly Estimate[])[], ceiling: number) {
   return all.flatMap((estimates, series) =>
     estimates.flatMap((estimate, group) => {
       if (estimate.n === 0) return [];

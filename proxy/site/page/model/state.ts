@@ -1,13 +1,6 @@
 import type { Status } from "../../../../schemas/envelopes.ts";
 import type { Recomputed, Trust, Usage } from "../../client/client.ts";
 
-/** The basis on which this browser recomputes the numbers of a snapshot. `first` tells what was checked. */
-interface Own {
-  asOf: string;
-  trust: Trust;
-  first: Recomputed;
-}
-
 /** The state of the page, besides what its views load. The route mirrors the address; the key is in `Api` alone. */
 export interface State {
   route: Route;
@@ -18,8 +11,11 @@ export interface State {
   newest: Status | undefined;
   /** The snapshot that the page shows, and goes on showing while it can be read. */
   shown: Status | undefined;
-  /** Set once the reader wants the archive's numbers recomputed. */
-  own: Own | undefined;
+  /**
+   * The basis on which this browser recomputes the numbers of a snapshot, once the reader wants that. `first` tells
+   * what was checked.
+   */
+  own: { asOf: string; trust: Trust; first: Recomputed } | undefined;
   /** How much of the archive's index was fetched so far. */
   fetched: { bytes: number; requests: number };
   /** The addresses of the scores and the archive as they were last looked at. */

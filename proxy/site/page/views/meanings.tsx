@@ -183,11 +183,6 @@ function OfProtocols({ name }: { name: string }) {
   );
 }
 
-interface Place {
-  slug: string;
-  score: number;
-}
-
 interface ProtocolsProps {
   name: string;
   /** Those whose records are read. */
@@ -216,12 +211,7 @@ function Protocols({ name, scores, all }: ProtocolsProps) {
   );
 }
 
-async function dimensionOf(
-  api: Api,
-  name: string,
-  entries: readonly ScoreListEntry[],
-  signal: AbortSignal,
-): Promise<Place[]> {
+async function dimensionOf(api: Api, name: string, entries: readonly ScoreListEntry[], signal: AbortSignal) {
   const found: ProtocolScore[] = [];
   const waiting = entries.map(({ slug }) => slug);
   const work = async () => {
@@ -237,7 +227,7 @@ async function dimensionOf(
     .sort((a, b) => a.score - b.score || (a.slug < b.slug ? -1 : 1));
 }
 
-const Ranked = ({ protocols }: { protocols: readonly Place[] }) => (
+const Ranked = ({ protocols }: { protocols: Awaited<ReturnType<typeof dimensionOf>> }) => (
   <ol class="bare ranked">
     {protocols.map(({ slug, score }) => (
       <li key={slug}>

@@ -3,14 +3,7 @@ import { forms, Intervals } from "../../charts/intervals.tsx";
 import { TakeAlong } from "../../components/take-along.tsx";
 import { PlainTable, Term } from "../../components/text.tsx";
 import { archiveAddress, type Counts, comparedIn, facetAsked, without } from "../../model/filters.ts";
-import {
-  differenceWords,
-  type Estimate,
-  shareWords,
-  verdictOn,
-  whole,
-  wilson,
-} from "../../model/statistics.ts";
+import { differenceWords, shareWords, verdictOn, whole, wilson } from "../../model/statistics.ts";
 import { counted, grouped, percent, percents, tiers } from "../../model/words.ts";
 
 interface ReliabilityProps {
@@ -209,20 +202,14 @@ function ofVersion(filters: URLSearchParams, version?: string) {
 }
 
 /** The markets of a formula version, or of any, by their scores. */
-interface Series {
-  name: string;
-  filters: URLSearchParams;
-  composite: ScoreFacet["buckets"];
-  /** Of disputed markets, by a facet. */
-  shares: Record<SharesProps["facet"], readonly Estimate[]>;
-  whole: Estimate;
-}
+type Series = ReturnType<typeof seriesOf>;
 
-function seriesOf(counts: Counts, filters: URLSearchParams, name: string): Series {
+function seriesOf(counts: Counts, filters: URLSearchParams, name: string) {
   const { buckets: composite } = counts("composite", filters) as ScoreFacet;
   const { buckets } = counts("tier", filters) as LabelFacet;
   return {
     ...{ name, filters, composite, whole: whole(composite) },
+    /** Of disputed markets, by a facet. */
     shares: {
       composite: composite.map(({ disputed, count }) => wilson(disputed, count)),
       tier: tiers.map((tier) => {
