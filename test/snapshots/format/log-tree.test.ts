@@ -204,6 +204,11 @@ describe("tiles give", () => {
         const path = await consistencyFromTiles(readTile, first, end);
         const [before, after] = [first, end].map((n) => ({ size: n, head: heads[n - 1]! }));
         expect(isConsistent(before!, after!, path)).toBe(true);
+        const others = [
+          [...path, leaves[0]!],
+          ...(path.length > 0 ? [path.slice(1), path.slice(0, -1)] : []),
+        ];
+        for (const other of others) expect(isConsistent(before!, after!, other)).toBe(false);
         if (end <= 1100) expect(path).toEqual(consistencyPath(leaves.slice(0, end), first));
         expect(read.length).toBeLessThanOrEqual(6);
       }),
