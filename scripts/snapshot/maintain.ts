@@ -55,11 +55,10 @@ export const rollbackCommand = command({
     if (!operand) throw usageError("rollback takes a commit number or a snapshot id, as `list` shows them");
     const storage = await openStore(shell, values.store);
     const signing = await readSigning(shell, values);
-    const warn = (line: string) => shell.warn(line);
     const commit = await rollback(storage, operand, () => new Date(), {
       site: publishedSite,
       signing,
-      warn,
+      warn: (line) => shell.warn(line),
     });
     const { commit: made, snapshotId } = commit.entry;
     const before = await readCommit(storage, made - 1);

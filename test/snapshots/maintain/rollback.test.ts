@@ -343,8 +343,9 @@ test("checked.json is renewed by every run that succeeds, not by others nor by a
 });
 
 test("npm run snapshot -- rollback rolls back, shows it in the list, holds publishing, and says how to go on", async () => {
-  const { location } = await storeOf(folder, "A", "B", "C");
-  const run = (args: string) => snapshotCommand([...args.split(" "), "--store", location], { from: folder });
+  const store = await storeOf(folder, "A", "B", "C");
+  const run = (args: string) =>
+    snapshotCommand([...args.split(" "), "--store", store.location], { from: folder });
   const done = await run("rollback 1");
   expect(done.code).toBe(0);
   expect(done.stdout).toMatch(/^Commit 4 has snapshot [0-9a-f]{64} again\. Publishing is on hold until/);
@@ -358,4 +359,6 @@ test("npm run snapshot -- rollback rolls back, shows it in the list, holds publi
   expect(await run("rollback 77")).toMatchObject({ code: 2, stdout: "" });
   expect(await run("rollback")).toMatchObject({ code: 2, stdout: "" });
   expect((await run("verify")).code).toBe(0);
+  await rollback(store, "1", () => new Date("2099-01-01T00:00:00.000Z"));
+  expect((await run("rollback 2")).stderr).toContain("commit 7 gets the time 2099-01-01T00:00:00.000Z, and no");
 });
