@@ -360,5 +360,7 @@ test("npm run snapshot -- rollback rolls back, shows it in the list, holds publi
   expect(await run("rollback")).toMatchObject({ code: 2, stdout: "" });
   expect((await run("verify")).code).toBe(0);
   await rollback(store, "1", () => new Date("2099-01-01T00:00:00.000Z"));
-  expect((await run("rollback 2")).stderr).toContain("commit 7 gets the time 2099-01-01T00:00:00.000Z, and no");
+  expect((await run("rollback 2")).stderr).toContain(
+    "commit 7 gets the time 2099-01-01T00:00:00.000Z, and no",
+  );
 });
