@@ -2,6 +2,7 @@ import fc from "fast-check";
 import { afterEach, describe, expect, test } from "vitest";
 import { Checked, type Commit } from "../../../schemas/store/stored-objects.ts";
 import { exitCodeOf, exitCodes } from "../../../scripts/cli.ts";
+import { rollback } from "../../../snapshots/maintain/rollback.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { isWithdrawn, newestCommit, readCommit, withdraw } from "../../../snapshots/store/log/commits.ts";
 import { readManifest } from "../../../snapshots/store/manifest.ts";
