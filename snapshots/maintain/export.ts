@@ -125,8 +125,12 @@ async function exportCommit(
     total: sizeOf(files),
     uploaded,
   });
+  // One that names a later commit of the snapshot stays: the earlier number would make another export one of the newest,
+  // which a collection may be about to delete.
   if (
-    before?.commit === commit.entry.commit &&
+    before &&
+    before.commit >= commit.entry.commit &&
+    !isWithdrawn(before.commit, newest.entry) &&
     before.files.every((file) => isStored(file, stored) && file.stats)
   )
     return report("unchanged", before.files, sizeOf([]));

@@ -237,6 +237,10 @@ describe("an export", () => {
     }
     await publishRecords(storage, recordsOf(0, 400));
     expect(await exported(storage)).toMatchObject({ outcome: "exported", uploaded: total });
+    // Its record keeps the later number, by which it is one of the newest.
+    const before = await exportNewest(storage, folder, { maxTextBytes: 300_000 }, "1");
+    expect(before).toMatchObject({ outcome: "unchanged", commit: 1 });
+    expect((await readExported(storage, layout.exportRecord, snapshotId))?.commit).toBe(4);
   });
 
   test("does not use a file or a record that a collection is about to delete", async () => {
