@@ -43,7 +43,8 @@ export const publishCommand = command({
     ),
     "site-url": ofStore(
       "URL",
-      "where public/ of the store is found, as https://HOST/public, for badges, pages and feed in it; none ends them (or SITE_URL)",
+      "where public/ of the store is found, as https://HOST/public, for badges, pages and feed in it; " +
+        "none ends them (or SITE_URL)",
     ),
     license: ofStore("URL", "the licence of the public scores, told in dataset.jsonld; none for none"),
     "cite-as": ofStore(

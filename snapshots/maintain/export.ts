@@ -125,8 +125,8 @@ async function exportCommit(
     total: sizeOf(files),
     uploaded,
   });
-  // One that names a later commit of the snapshot stays: the earlier number would make another export one of the newest,
-  // which a collection may be about to delete.
+  // A record with a later commit of the snapshot stays. The earlier number would make another export one of the newest
+  // two, which a collection may be about to delete.
   if (
     before &&
     before.commit >= commit.entry.commit &&
@@ -144,7 +144,8 @@ async function exportCommit(
   const plan = await planFiles(storage, manifest, options.maxTextBytes);
   const exports = (await soundExports(storage, newest.entry, trust)).slice(0, newestExports);
   // Files by the root of their pages, from which they were made. Nobody reads them again to check that, so the exports
-  // must be trusted. They must be some that stay: a collection may delete files of others until the new record is there.
+  // must be trusted. They must be exports that stay: a collection may delete the files of others until the new record is
+  // there.
   const usable = exports
     .flatMap((record) => record.files)
     .filter((file) => isStored(file, stored) && file.stats);

@@ -248,8 +248,9 @@ export function namesOfProtocols(manifest: Pick<Manifest, "scores">): string[] {
 }
 
 /**
- * The artefacts by key. What changed follows from the tiers that the public tree shows. With an API the artefacts describe the newest export,
- * with `trust` the newest that a trusted key signed. `inMemory` holds objects by hash that need not be read.
+ * The artefacts by key. What changed follows from the tiers that the public tree shows. With an API the artefacts
+ * describe the newest export, with `trust` the newest that a trusted key signed. `inMemory` holds objects by hash that
+ * need not be read.
  */
 export async function artefactsAt(
   storage: Storage,

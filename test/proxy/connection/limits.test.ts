@@ -7,7 +7,7 @@ import { isWellFormedKey } from "../../../snapshots/keys/keys.ts";
 import { decodeCursor } from "../../../snapshots/read/archive/paging.ts";
 import { archiveQuery } from "../../helpers/archive/query.ts";
 import { answerOf, answersIn } from "../../helpers/attack/wire.ts";
-import { open, outcome, problemOf, remaining } from "../../helpers/http/proxy-client.ts";
+import { type Answer, open, outcome, problemOf, remaining } from "../../helpers/http/proxy-client.ts";
 import { serveTestProxy } from "../../helpers/http/proxy-served.ts";
 
 const archive = "/api/v1/markets/historical";
@@ -41,26 +41,38 @@ test("a head that comes byte by byte, and never ends, is refused as one that com
   expect(outcome(answersOf(await closed)[0]!)).toBe("431 HEADERS_TOO_LARGE");
 });
 
-test("17 requests at once on one connection, of which 16 wait, are answered in turn and counted one by one", async () => {
+describe("17 requests at once on one connection, of which 16 wait", () => {
   const slugs = ["aave", "curve.fi", "lido-dao", "constructor"];
   const pathOf = (place: number) =>
     [`/api/v1/scores/${slugs[place % 4]}`, `${archive}?pageSize=${place}`, `/api/v1/scores?p${place}=1`][
       place % 3
     ]!;
-  const requests = Array.from({ length: 17 }, (_, place) =>
-    lines(pathOf(place), [`x-api-key: ${key}`, ...(place === 16 ? ["Connection: close"] : [])]),
-  );
-  const before = await proxy.left(key);
-  const answers = answersOf(await proxy.raw(requests.join("")));
-  expect(answers).toHaveLength(17);
-  for (const [place, answer] of answers.entries()) {
+  const requests = (...last: string[]) =>
+    Array.from({ length: 17 }, (_, place) =>
+      lines(pathOf(place), [`x-api-key: ${key}`, ...(place === 16 ? last : [])]),
+    ).join("");
+  function expectAnswer(answer: Answer, place: number): void {
     if (place % 3 === 0) expect(answer.json().slug).toBe(slugs[place % 4]);
     if (place % 3 === 1) expect(answer.json().pageSize).toBe(place);
     if (place % 3 === 2) expect(problemOf(answer).parameter).toBe(`p${place}`);
   }
-  const counted = answers.map(remaining);
-  expect(counted.toSorted((a, b) => b - a)).toEqual(Array.from({ length: 17 }, (_, n) => before - 1 - n));
-  expect(await proxy.left(key)).toBe(before - 17);
+
+  test("are answered one after another and counted one by one", async () => {
+    const before = await proxy.left(key);
+    const answers = answersOf(await proxy.raw(requests("Connection: close")));
+    expect(answers).toHaveLength(17);
+    for (const [place, answer] of answers.entries()) expectAnswer(answer, place);
+    const counted = answers.map(remaining);
+    expect(counted.toSorted((a, b) => b - a)).toEqual(Array.from({ length: 17 }, (_, n) => before - 1 - n));
+    expect(await proxy.left(key)).toBe(before - 17);
+  });
+
+  test("with garbage behind them: whole answers in order, or a closed connection", async () => {
+    const answers = (await proxy.raw(`${requests()}garbage\r\n\r\n`)).split(/(?=HTTP\/1\.1 \d{3} )/);
+    for (const [place, answer] of answers.filter(Boolean).slice(0, -1).entries())
+      expectAnswer(answersOf(answer)[0]!, place);
+    expect(outcome(await proxy.get("/healthz"))).toBe("200");
+  });
 });
 
 /** Texts of a length on which patterns with two ways to match take the square of it, or worse. */
