@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { errors, isPublic } from "./errors.ts";
+import { type ErrorCode, errors, isPublic } from "./errors.ts";
 import { filterFields, type IntegerName, type LabelName, paging, type RangeName } from "./filters.ts";
 import { meanings } from "./meanings.ts";
 import { planNames } from "./plans.ts";
@@ -451,3 +451,13 @@ export const Problem = z.strictObject({
     ),
 });
 export type Problem = z.infer<typeof Problem>;
+
+/** A problem of a code, with what is said of one request. */
+export function makeProblem(
+  code: ErrorCode,
+  said: Omit<Problem, "type" | "title" | "status" | "code">,
+): Problem {
+  const { status, title } = errors[code];
+  const { detail, requestId, ...extras } = said;
+  return { type: `urn:prs:error:${code}`, title, status, code, detail, requestId, ...extras };
+}

@@ -1,5 +1,5 @@
 import { foreignAt } from "../../schemas/addresses.ts";
-import type { Problem } from "../../schemas/envelopes.ts";
+import { makeProblem, type Problem } from "../../schemas/envelopes.ts";
 import { type ErrorCode, errors, Fault, isFault, isPublic } from "../../schemas/errors.ts";
 import { ObjectError } from "../../snapshots/store/errors.ts";
 import { StorageError } from "../../snapshots/store/storage.ts";
@@ -48,18 +48,14 @@ export async function refusalOf(thrown: unknown, exchange: Exchange, now: number
  * another protocol gets that protocol's form of errors.
  */
 export function problemReply(error: Fault<ErrorCode>, requestId: string, path = ""): ProblemReply {
-  const { status, title } = errors[error.code];
   const { parameter, size, ...extras } = error.extras;
-  const problem: Problem = {
-    type: `urn:prs:error:${error.code}`,
-    title,
-    status,
-    code: error.code,
+  const problem = makeProblem(error.code, {
     detail: withoutKeys(error.message),
     requestId,
     ...(parameter !== undefined && { parameter: withoutKeys(parameter) }),
     ...extras,
-  };
+  });
+  const { status } = problem;
   const shaped = foreignAt(path)?.problemOf(problem);
   const body = Buffer.from(JSON.stringify(shaped ?? problem));
   return {

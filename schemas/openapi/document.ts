@@ -7,7 +7,8 @@ import {
 } from "zod-openapi";
 import { components } from "../components.ts";
 import { type Endpoint, type EndpointId, endpoints } from "../endpoints.ts";
-import { BatchRequest } from "../envelopes.ts";
+import { BatchRequest, makeProblem } from "../envelopes.ts";
+import type { ErrorCode } from "../errors.ts";
 import { headers } from "../headers.ts";
 import { meanings } from "../meanings.ts";
 import { contactText } from "../names.ts";
@@ -51,10 +52,13 @@ export function describeApi(
   for (const { path, method, operation } of operationsOf(table)) {
     paths[path] = { ...paths[path], [method]: operation };
   }
-  const examples = Object.entries(problemExamples).map(([code, { problem }]) => [
-    code,
-    { summary: problem.title, value: problem },
-  ]);
+  const examples = Object.entries(problemExamples).map(([code, { endpoint: _, ...said }]) => {
+    const value = makeProblem(code as ErrorCode, {
+      requestId: "00000000-0000-4000-8000-000000000000",
+      ...said,
+    });
+    return [code, { summary: value.title, value }];
+  });
   const whole: ZodOpenApiObject = {
     openapi: "3.1.1",
     info: {

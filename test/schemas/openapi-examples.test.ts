@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { z } from "zod";
 import { verifyProof, verifyScoreProof } from "../../proxy/site/client/client.ts";
 import { type Endpoint, type EndpointId, endpoints } from "../../schemas/endpoints.ts";
-import { ChangeLine, type ExportList, type MarketIndex } from "../../schemas/envelopes.ts";
+import { ChangeLine, type ExportList, type MarketIndex, makeProblem } from "../../schemas/envelopes.ts";
 import type { ErrorCode } from "../../schemas/errors.ts";
 import { ofLines } from "../../schemas/headers.ts";
 import { csv, ndjson, octets, parquet } from "../../schemas/media.ts";
@@ -58,6 +58,8 @@ beforeAll(async () => {
   part = segment.header;
   Object.assign(needed, { hash: part.hash, of: `${part.hash},${segment.ids.hash}` });
   Object.assign(needed, { since: snapshots[1], snapshotId: snapshots[2] });
+  for (const [id, path, how] of good.filter(([id]) => id === "getMarket" || id === "getScore"))
+    shown.set(JSON.stringify((await proxy.get(path, how())).json()), id);
 });
 afterAll(() => proxy?.stop());
 
@@ -250,7 +252,15 @@ function expectHeaders(id: EndpointId, answer: Pick<Answer, "headers" | "status"
 }
 
 const golden = (name: string, extension = "json") => `../../schemas/openapi/examples/${name}.${extension}`;
-const pretty = (value: unknown) => `${JSON.stringify(value, null, 2)}\n`;
+/** The records that have examples of their own, by their text. Other examples refer to these. */
+const shown = new Map<string, EndpointId>();
+const pretty = (value: unknown) =>
+  `${JSON.stringify(value, (name, each) => (name !== "" && refTo(each)) || each, 2)}\n`;
+
+function refTo(value: unknown) {
+  const id = shown.get(JSON.stringify(value));
+  return id && { $ref: id };
+}
 
 describe("examples of answers", () => {
   test("are of every endpoint that answers data, and no others are kept", async () => {
@@ -338,8 +348,9 @@ describe("examples of answers", () => {
       const untaken = code === "CONFLICTING_CREDENTIALS";
       const due = compared.described.filter((name) => !(untaken && /RateLimit/.test(name)));
       expect([code, compared.sent]).toEqual([code, due]);
-      const requestId = "00000000-0000-4000-8000-000000000000";
-      problems[code] = { endpoint: id, problem: { ...problem, requestId } };
+      const { type: _, title: __, status: ___, code: ____, requestId, ...said } = problem;
+      expect(makeProblem(problem.code, { requestId, ...said })).toEqual(problem);
+      problems[code] = { endpoint: id, ...said };
     }
     await expect(pretty(problems)).toMatchFileSnapshot(golden("problems"));
   });
