@@ -1,12 +1,9 @@
 import { Client, type Recomputed, type Vouched } from "../proxy/site/client/client.ts";
 import { facetLimit, facetNames } from "../schemas/filters.ts";
 import { parseFacetNames, readFilter } from "../snapshots/read/fetched-index.ts";
-import { counted, integerOption } from "./cli.ts";
+import { counted } from "./cli.ts";
 import { columns, command, jsonOption, number, type Program, runAsScript, text } from "./program.ts";
 import { failureOf, readService, serviceOptions } from "./service.ts";
-
-/** How many values of a facet are printed by default. */
-const shown = 10;
 
 const ask = command({
   name: "",
@@ -18,7 +15,7 @@ const ask = command({
     ...serviceOptions,
     entry: text("HASH", "the SHA-256 of the log's entry that you know; in place of keys"),
     by: text("LIST", `counts also by these, separated by commas: ${facetNames.join(", ")}`),
-    limit: number("the most values shown of each", { otherwise: `${shown}` }),
+    limit: number("the most values shown of each", { min: 1, max: facetLimit.max }, { default: "10" }),
     "as-of": text("T", "the snapshot to ask: its id, or a time", { otherwise: "the current one" }),
     ...jsonOption,
   },
@@ -26,10 +23,9 @@ const ask = command({
     const { url, key, trusted } = await readService(shell, values);
     const filters = readFilter(query) && Object.fromEntries(new URLSearchParams(query));
     const by = values.by === undefined ? [] : parseFacetNames(values.by);
-    const limit = integerOption("limit", values.limit, { ...facetLimit, min: 1, otherwise: shown });
     const trust = { key: trusted, entry: values.entry };
     const client = new Client({ url, key });
-    const options = { filters, by, limit, trust, asOf: values["as-of"] };
+    const options = { filters, by, limit: values.limit, trust, asOf: values["as-of"] };
     const answer = await client.recompute(options).catch((error) => {
       throw failureOf(error, url);
     });

@@ -20,12 +20,17 @@ export type ExitCode = (typeof exitCodes)[keyof typeof exitCodes];
 /** A fault of the command line. The command prints its usage, too. */
 export const usageError = (message: string) => new Fault("USAGE", message);
 
+/** Both bounds are included. */
+export interface Bounds {
+  min: number;
+  max?: number;
+}
+
 export function integerOption(
   name: string,
-  text: string | undefined,
-  { min, max = Number.MAX_SAFE_INTEGER, otherwise }: { min: number; max?: number; otherwise: number },
+  text: string,
+  { min, max = Number.MAX_SAFE_INTEGER }: Bounds,
 ): number {
-  if (text === undefined) return otherwise;
   const value = integerOf(text, min, max);
   if (value !== undefined) return value;
   throw usageError(`--${name} must be an integer from ${min} to ${max}, not ${JSON.stringify(text)}`);

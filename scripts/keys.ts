@@ -3,7 +3,7 @@ import { KeyId, type KeyRecord, type KeyRevocation } from "../schemas/store/stor
 import { issueKey, readKeys, revokeKey, rotateKey } from "../snapshots/keys/keys.ts";
 import { printable } from "../snapshots/sources/sources.ts";
 import { parseS3Location } from "../snapshots/store/storage.ts";
-import { exitCodes, integerOption, requiredOption, usageError } from "./cli.ts";
+import { exitCodes, usageError } from "./cli.ts";
 import { command, flag, jsonOption, number, type Program, runAsScript, text } from "./program.ts";
 import { profileOption, profileTo } from "./sharing-profile.ts";
 import { common, openStore, openStoreUnchecked, storeOption } from "./store.ts";
@@ -16,7 +16,7 @@ const issue = command({
   options: {
     plan: text(KeyPlan.options.join("|"), "what the key opens", { required: true }),
     owner: text("NAME", "whose requests are counted together", { required: true }),
-    quota: number("requests per UTC day", { otherwise: "the plan's" }),
+    quota: number("requests per UTC day", { min: 1 }, { otherwise: "the plan's" }),
     expires: text("DATE", "the last day, YYYY-MM-DD (UTC), or the moment, YYYY-MM-DDThh:mm:ssZ", {
       otherwise: "never",
     }),
@@ -26,13 +26,11 @@ const issue = command({
     ...jsonOption,
   },
   async run(values, _operand, shell) {
-    const plan = KeyPlan.safeParse(requiredOption("plan", values.plan));
+    const plan = KeyPlan.safeParse(values.plan);
     if (!plan.success) throw usageError(`--plan must be one of ${KeyPlan.options.join(", ")}`);
-    const owner = requiredOption("owner", values.owner);
+    const { owner, quota } = values;
     if (owner.length > 200) throw usageError("--owner must have at most 200 characters");
     if (printable(owner) !== owner) throw usageError("--owner must not hold control characters");
-    const otherwise = plans[plan.data].dailyQuota;
-    const quota = values.quota ? integerOption("quota", values.quota, { min: 1, otherwise }) : undefined;
     const now = new Date();
     const expiresAt = values.expires ? moment("expires", values.expires, dayMilliseconds) : undefined;
     if (expiresAt && expiresAt <= now) throw usageError("--expires lies in the past");
@@ -40,7 +38,7 @@ const issue = command({
     const profile = profileTo(shell, values.profile, plan.data);
     // The key may be the store's first object. A prefix on S3 need not be created, and a key issuer has no right to
     // read other objects there.
-    const anyhow = values.create || parseS3Location(requiredOption("store", values.store));
+    const anyhow = values.create || parseS3Location(values.store);
     const storage = anyhow
       ? await openStoreUnchecked(shell, values.store)
       : await openStore(shell, values.store, { wayOut: "; --create makes one", keysFirst: true });

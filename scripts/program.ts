@@ -2,12 +2,24 @@ import { realpathSync } from "node:fs";
 import { type ParseArgsOptionDescriptor, parseArgs } from "node:util";
 import { nearest } from "../schemas/nearest.ts";
 import { messageOf } from "../snapshots/store/errors.ts";
-import { type ExitCode, exitCodes, processShell, reportFailure, type Shell, usageError } from "./cli.ts";
+import {
+  type Bounds,
+  type ExitCode,
+  exitCodes,
+  integerOption,
+  processShell,
+  reportFailure,
+  requiredOption,
+  type Shell,
+  usageError,
+} from "./cli.ts";
 
 export interface Option extends ParseArgsOptionDescriptor {
   /** Placeholder of the value in the usage, for options that take one. */
   value?: string;
   required?: boolean;
+  /** Bounds of the value, for options that take an integer. */
+  bounds?: Bounds;
   does: string;
   /** Describes the default, where it is not a fixed value. */
   otherwise?: string;
@@ -16,13 +28,13 @@ export interface Option extends ParseArgsOptionDescriptor {
 type Options = Record<string, Option>;
 
 export const flag = (does: string) => ({ type: "boolean", does }) as const;
+type More = Pick<Option, "required" | "otherwise"> & { default?: string };
 /** An option that takes a value. */
-export const text = (
-  value: string,
-  does: string,
-  more: Pick<Option, "required" | "otherwise"> & { default?: string } = {},
-) => ({ type: "string", value, does, ...more }) as const;
-export const number = (does: string, more?: Parameters<typeof text>[2]) => text("N", does, more);
+export const text = <const M extends More>(value: string, does: string, more: M = {} as M) =>
+  ({ type: "string", value, does, ...more }) as const;
+/** An option that takes an integer. */
+export const number = <const M extends More>(does: string, bounds: Bounds, more: M = {} as M) =>
+  ({ ...text("N", does, more), bounds }) as const;
 export const jsonOption = { json: flag("one JSON object on stdout, nothing else") };
 
 /** A command, with everything that the help says about it. */
@@ -54,13 +66,17 @@ export interface Program {
   notes?: string;
 }
 
-type Parsed<Named extends Options> = ReturnType<typeof parse<Named>>;
+type ValueOf<One extends Option> = One extends { bounds: Bounds }
+  ? number
+  : One extends { type: "boolean" }
+    ? boolean
+    : string;
 
-export type ValuesOf<Named extends Options> = Parsed<Named>["values"];
-
-function parse<Named extends Options>(args: readonly string[], options: Named) {
-  return parseArgs({ args, options, allowPositionals: true, strict: true });
-}
+export type ValuesOf<Named extends Options> = {
+  [Name in keyof Named]: Named[Name] extends { required: true } | { default: string }
+    ? ValueOf<Named[Name]>
+    : ValueOf<Named[Name]> | undefined;
+};
 
 /** Makes a command that parses its arguments strictly. An option of another command is an unknown one here. */
 export function command<const Named extends Options>(source: CommandSource<Named>): Command {
@@ -78,9 +94,20 @@ export function command<const Named extends Options>(source: CommandSource<Named
   };
 }
 
-function readArguments<Named extends Options>(args: readonly string[], options: Named): Parsed<Named> {
+function readArguments<Named extends Options>(args: readonly string[], options: Named) {
+  const { values, positionals } = parse(args, options);
+  const read: Record<string, unknown> = { ...values };
+  for (const [name, { required, bounds }] of Object.entries(options)) {
+    const given = values[name] as string | undefined;
+    if (required) requiredOption(name, given);
+    if (bounds && given !== undefined) read[name] = integerOption(name, given, bounds);
+  }
+  return { values: read as ValuesOf<Named>, positionals };
+}
+
+function parse(args: readonly string[], options: Options) {
   try {
-    return parse(args, options);
+    return parseArgs({ args, options, allowPositionals: true, strict: true });
   } catch (error) {
     const message = messageOf(error);
     // Node's message goes on with advice about operands that begin with a dash, which no command accepts.

@@ -6,8 +6,8 @@ import { messageOf } from "../snapshots/store/errors.ts";
 import { layout } from "../snapshots/store/layout.ts";
 import { readAll } from "../snapshots/store/storage.ts";
 import { believedPolicy, verifierText } from "../snapshots/trust/notes/note-keys.ts";
-import { requiredOption, type Shell, usageError } from "./cli.ts";
-import { text } from "./program.ts";
+import { type Shell, usageError } from "./cli.ts";
+import { text, type ValuesOf } from "./program.ts";
 
 export const serviceOptions = {
   url: text("BASE", "address of the service", { required: true }),
@@ -19,8 +19,6 @@ export const serviceOptions = {
   ),
 } as const;
 
-type ServiceValues = { [Name in keyof typeof serviceOptions]?: string | undefined };
-
 /** `trusted` is the text of a policy, or public keys. */
 export interface Service {
   url: string;
@@ -28,11 +26,13 @@ export interface Service {
   trusted: string | string[] | undefined;
 }
 
-export async function readService(shell: Shell, values: ServiceValues): Promise<Service> {
-  const url = requiredOption("url", values.url);
+export async function readService(
+  shell: Shell,
+  { url, ...values }: ValuesOf<typeof serviceOptions>,
+): Promise<Service> {
   if (!/^https?:$/.test(URL.canParse(url) ? new URL(url).protocol : ""))
     throw usageError(`--url must be an address with http or https, not ${JSON.stringify(url)}`);
-  const key = await keyIn(shell, requiredOption("key-file", values["key-file"]));
+  const key = await keyIn(shell, values["key-file"]);
   const [policy, keys] = [values["trust-policy"], values["trusted-key"]].map((name) =>
     name ? shell.path(name) : undefined,
   );

@@ -7,7 +7,7 @@ import type { Signing } from "../snapshots/trust/log/believe.ts";
 import { CheckpointFile } from "../snapshots/trust/log/checkpoints.ts";
 import { believedPolicy, readPolicy, readSigningKeys } from "../snapshots/trust/notes/note-keys.ts";
 import { Witnesses } from "../snapshots/trust/witnesses.ts";
-import { integerOption, requiredOption, type Shell, usageError } from "./cli.ts";
+import { type Shell, usageError } from "./cli.ts";
 import { flag, jsonOption, number, text } from "./program.ts";
 
 export const storeOption = {
@@ -18,7 +18,7 @@ export const common = { ...storeOption, ...jsonOption };
 
 export async function openStore(
   shell: Shell,
-  location: string | undefined,
+  location: string,
   looks?: Parameters<typeof requireStore>[1],
 ): Promise<Storage> {
   const storage = await openStoreUnchecked(shell, location);
@@ -32,7 +32,7 @@ export async function openStore(
  */
 export function openStoreUnchecked(
   shell: Shell,
-  location: string | undefined,
+  location: string,
   cacheDir?: string | undefined,
 ): Promise<Storage> {
   const { CACHE_DISK_BYTES: given } = shell.env;
@@ -41,7 +41,7 @@ export function openStoreUnchecked(
   if (cacheDiskBytes === undefined)
     throw usageError(`CACHE_DISK_BYTES must be an integer from ${least} to ${most}`);
   const cache = { cacheDir, cacheDiskBytes, warn: (line: string) => shell.warn(line) };
-  return openStorage(requiredOption("store", location), shell.directory, shell.env, undefined, cache);
+  return openStorage(location, shell.directory, shell.env, undefined, cache);
 }
 
 /** The default name of a key, and so the origin of the log. */
@@ -70,6 +70,7 @@ interface TrustValues {
 export const signOverOption = {
   "sign-over": number(
     "lets a run with SIGNING_KEY build on this commit, the newest, although no trusted key signed it",
+    { min: 1 },
   ),
 };
 
@@ -97,7 +98,7 @@ export async function trustPolicy(shell: Shell, values: TrustValues): Promise<Po
  */
 export async function readSigning(
   shell: Shell,
-  values: TrustValues & { "sign-over"?: string | undefined; unsigned?: boolean | undefined } = {},
+  values: TrustValues & { "sign-over"?: number | undefined; unsigned?: boolean | undefined } = {},
 ): Promise<Signing> {
   const { SIGNING_KEY: file, WITNESS_POLICY: policyFile, CHECKPOINT_FILE: memoryFile } = shell.env;
   const { "sign-over": over, unsigned } = values;
@@ -113,25 +114,16 @@ export async function readSigning(
   const name = signingName(shell);
   if (name !== undefined && name !== key.name)
     throw usageError(`SIGNING_NAME is ${name}, but the key in SIGNING_KEY is called ${key.name}`);
-  return {
-    key,
-    cosigner,
-    witnesses,
-    memory,
-    trusted,
-    over: integerOption("sign-over", over, { min: 1, otherwise: 0 }),
-  };
+  return { key, cosigner, witnesses, memory, trusted, over };
 }
 
 export const logBeginsOption = {
   "log-begins-at": number(
     "the number of the oldest commit that has to be there, where those before it are gone for good",
+    { min: 1 },
     { default: "1" },
   ),
 };
-
-export const logBegins = ({ "log-begins-at": given }: { "log-begins-at"?: string | undefined }) =>
-  integerOption("log-begins-at", given, { min: 1, otherwise: 1 });
 
 /** The warning of a run that makes an unsigned commit after a signed one. */
 export const lostSignature =

@@ -1,7 +1,7 @@
 import { type ApiError, Client } from "../proxy/site/client/client.ts";
 import { isFault } from "../schemas/errors.ts";
 import { feedProtocol, keyProtocolPrefix } from "../schemas/headers.ts";
-import { counted, exitCodes, progressOn, requiredOption, type Shell } from "./cli.ts";
+import { counted, exitCodes, progressOn, type Shell } from "./cli.ts";
 import { CopyFolder } from "./copy/copy-folder.ts";
 import { publishedIndex } from "./copy/index-check.ts";
 import { type SyncParts, type SyncReport, syncOnce } from "./copy/sync.ts";
@@ -28,7 +28,7 @@ const sync = command({
   },
   async run(values, _operand, shell) {
     const { url, key, trusted } = await readService(shell, values);
-    const folder = shell.path(requiredOption("to", values.to));
+    const folder = shell.path(values.to);
     const { follow = false, json } = values;
     return withCopy(folder, shell, async (copy) => {
       const parts: SyncParts = {

@@ -11,7 +11,7 @@ import { trustOf } from "../../snapshots/trust/log/believe.ts";
 import { cosignersOf } from "../../snapshots/trust/log/checkpoints.ts";
 import { readPolicy } from "../../snapshots/trust/notes/note-keys.ts";
 import type { Trust } from "../../snapshots/trust/trust.ts";
-import { counted, progressOn, requiredOption, type Shell, usageError } from "../cli.ts";
+import { counted, progressOn, type Shell, usageError } from "../cli.ts";
 import { command, flag, jsonOption } from "../program.ts";
 import { inspectSourcesAt, sourcesLocation } from "../sources.ts";
 import { common, openStore, readSigning, trustOptions, trustPolicy } from "../store.ts";
@@ -121,7 +121,7 @@ export const checkCommand = command({
   does: "says all that a publish would refuse in the sources, without a store",
   options: { sources: { ...sourcesOption, required: true }, ...jsonOption },
   async run({ sources, json }, _operand, shell) {
-    const location = sourcesLocation(shell, requiredOption("sources", sources));
+    const location = sourcesLocation(shell, sources);
     const found = await withTemporaryFolder((folder) =>
       inspectSourcesAt(shell, location, folder, progressOn(shell.stderr)),
     );

@@ -18,9 +18,9 @@ import { verifierText, writeSigningKey } from "../../snapshots/trust/notes/note-
 import { Trust } from "../../snapshots/trust/trust.ts";
 import { type VerifyOptions, type VerifyReport, verify } from "../../snapshots/verify/verify.ts";
 import {
+  type Bounds,
   counted,
   exitCodes,
-  integerOption,
   progressOn,
   requiredOption,
   type Shell,
@@ -31,7 +31,6 @@ import { command, flag, jsonOption, number, text } from "../program.ts";
 import {
   common,
   defaultSigningName,
-  logBegins,
   logBeginsOption,
   lostSignature,
   openStore,
@@ -91,8 +90,8 @@ export const exportCommand = command({
   },
 });
 
-const keeping = (name: keyof typeof retention, does: string) =>
-  number(does, { default: String(retention[name]) });
+const keeping = (name: keyof typeof retention, does: string, bounds: Bounds = { min: 0, max: 1e5 }) =>
+  number(does, bounds, { default: String(retention[name]) });
 
 export const gcCommand = command({
   name: "gc",
@@ -100,7 +99,7 @@ export const gcCommand = command({
   options: {
     ...common,
     "keep-hours": keeping("keepHours", "hours that a superseded snapshot is kept"),
-    "keep-commits": keeping("keepCommits", "newest commits that are kept"),
+    "keep-commits": keeping("keepCommits", "newest commits that are kept", { min: 1, max: 1e6 }),
     "keep-daily": keeping("keepDaily", "days whose last snapshot is kept; 0 for none"),
     "keep-monthly": keeping("keepMonthly", "months whose last snapshot is kept; 0 for none"),
     "keep-changes-days": keeping(
@@ -114,19 +113,16 @@ export const gcCommand = command({
   },
   async run(values, _operand, shell) {
     const dryRun = values["dry-run"] ?? false;
-    const keep = (name: `keep-${string}` & keyof typeof values, otherwise: number, min = 0, max = 1e5) =>
-      integerOption(name, values[name], { min, max, otherwise });
     const kept = {
-      keepHours: keep("keep-hours", retention.keepHours),
-      keepCommits: keep("keep-commits", retention.keepCommits, 1, 1e6),
-      keepDaily: keep("keep-daily", retention.keepDaily),
-      keepMonthly: keep("keep-monthly", retention.keepMonthly),
-      keepChangesDays: keep("keep-changes-days", retention.keepChangesDays),
+      keepHours: values["keep-hours"],
+      keepCommits: values["keep-commits"],
+      keepDaily: values["keep-daily"],
+      keepMonthly: values["keep-monthly"],
+      keepChangesDays: values["keep-changes-days"],
     };
-    const begins = logBegins(values);
     const signing = await readSigning(shell, values);
     const storage = await openStore(shell, values.store);
-    const whose = { signing, anybody: values["trust-all"] ?? false, begins };
+    const whose = { signing, anybody: values["trust-all"] ?? false, begins: values["log-begins-at"] };
     const now = new Date();
     const done = await collectGarbage(storage, {
       site: publishedSite,
@@ -169,7 +165,7 @@ export const signingKeyCommand = command({
     ...jsonOption,
   },
   async run(values, _operand, shell) {
-    const path = shell.path(requiredOption("out", values.out));
+    const path = shell.path(values.out);
     const name = signingName(shell, values.name) ?? defaultSigningName;
     const { algorithm = "ed25519" } = values;
     if (algorithm !== "ed25519" && algorithm !== "ml-dsa-44")
@@ -214,6 +210,7 @@ export const verifyCommand = command({
     ...logBeginsOption,
     since: number(
       "only lists what the commits up to this number have: an earlier run has found no fault in it",
+      { min: 0 },
       { default: "0" },
     ),
     "since-file": text(
@@ -225,17 +222,15 @@ export const verifyCommand = command({
     ...allowing,
   },
   async run(values, _operand, shell) {
-    const { json, store, repair = false, since: given, "since-file": named } = values;
+    const { json, repair = false, since: told, "since-file": named, "log-begins-at": begins } = values;
     const stray = Object.keys(values).find((name) => name === "sources" || name in allowing);
     if (stray && !repair) throw usageError(`--${stray} goes with --repair`);
-    const begins = logBegins(values);
     const policy = await trustPolicy(shell, values);
     const signing = await readSigning(shell, values);
     const trust = policy ? new Trust(policy) : trustOf(signing);
-    const told = integerOption("since", given, { min: 0, otherwise: 0 });
     if (told > 0 && named !== undefined) throw usageError("--since and --since-file exclude each other");
     const path = named === undefined ? undefined : shell.path(requiredOption("since-file", named));
-    const storage = await openStore(shell, store);
+    const storage = await openStore(shell, values.store);
     const seen = path && (await seenIn(path, storage));
     const later = seen && isRecent(seen.wholeAt);
     const wholeAt = later ? seen.wholeAt : new Date().toISOString();

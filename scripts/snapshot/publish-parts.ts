@@ -12,10 +12,12 @@ import { flag, number, text, type ValuesOf } from "../program.ts";
 import { whenStopped } from "../temporary.ts";
 import type { readPublishing, Way } from "./publish-run.ts";
 
+const numbers = { min: 1, max: maxParts };
+
 /** A run in parts: on this machine by itself, or step by step wherever a scheduler runs them. */
 export const inParts = {
-  workers: number("publishes with so many processes on this machine"),
-  plan: number("divides the run --run into so many parts, and does no more"),
+  workers: number("publishes with so many processes on this machine", numbers),
+  plan: number("divides the run --run into so many parts, and does no more", numbers),
   part: text(
     "I",
     "makes this part of the run --run, on any machine; I may name a variable that counts from 0",
@@ -24,43 +26,20 @@ export const inParts = {
   run: text("ID", "the run that --plan, --part and --join belong to"),
 } as const;
 
-type Step =
-  | { kind: "workers"; count: number; run: string }
-  | { kind: "plan"; count: number; run: string }
-  | { kind: "part"; part: number; run: string }
-  | { kind: "join"; run: string };
-
-function stepIn(
-  { env }: Shell,
-  { run, workers, plan, part, join }: ValuesOf<typeof inParts>,
-): Step | undefined {
-  // Schedulers put a number that counts from 0 into such a variable, and images without a shell cannot add to it.
-  const index = part !== undefined && /^[A-Z_]+$/.test(part) ? env[part] : undefined;
+/** The number of a part: as it is given, or one more than that of the variable that is named. */
+function partIn({ env }: Shell, given: string): number {
+  // Schedulers count from 0, and images without a shell cannot add to a variable.
+  const index = /^[A-Z_]+$/.test(given) ? env[given] : undefined;
   if (index !== undefined && !/^\d+$/.test(index))
-    throw usageError(`${part} must be the number of a part, counted from 0; it is "${index}"`);
-  const steps = { workers, plan, part: index === undefined ? part : String(Number(index) + 1), join };
-  const asked = Object.entries(steps).flatMap(([name, value]) => (value === undefined ? [] : [name]));
-  if (asked.length > 1) throw usageError(`--${asked[0]} and --${asked[1]} do not go together`);
-  const [step] = asked;
-  if (!step) {
-    if (run !== undefined) throw usageError("--run goes with --plan, --part or --join");
-    return undefined;
-  }
-  const numberOf = (name: "workers" | "plan" | "part") =>
-    integerOption(name, steps[name], { min: 1, max: maxParts, otherwise: 1 });
-  if (step === "workers") {
-    if (run !== undefined) throw usageError("--workers names its run itself; leave --run out");
-    const count = numberOf("workers");
-    return count === 1
-      ? undefined
-      : { kind: "workers", count, run: `workers-${randomBytes(8).toString("hex")}` };
-  }
+    throw usageError(`${given} must be the number of a part, counted from 0; it is "${index}"`);
+  return integerOption("part", index === undefined ? given : String(Number(index) + 1), numbers);
+}
+
+/** The run that a step belongs to. */
+function runOf(step: string, run: string | undefined): string {
   if (run === undefined) throw usageError(`--${step} needs --run`);
-  if (!/^[A-Za-z0-9][A-Za-z0-9_-]{0,99}$/.test(run))
-    throw usageError("--run must have 1 to 100 letters, digits, dashes and underscores");
-  if (step === "plan") return { kind: "plan", count: numberOf("plan"), run };
-  if (step === "part") return { kind: "part", part: numberOf("part"), run };
-  return { kind: "join", run };
+  if (/^[A-Za-z0-9][A-Za-z0-9_-]{0,99}$/.test(run)) return run;
+  throw usageError("--run must have 1 to 100 letters, digits, dashes and underscores");
 }
 
 type Location = ReturnType<typeof readPublishing>["location"];
@@ -68,49 +47,53 @@ type Location = ReturnType<typeof readPublishing>["location"];
 /** What a run in parts does in another way; nothing when the options ask for no parts. */
 export function partsWay(
   shell: Shell,
-  values: ValuesOf<typeof inParts> & Readonly<Record<string, string | boolean | undefined>>,
+  values: ValuesOf<typeof inParts> & Readonly<Record<string, unknown>>,
   location: Location,
 ): Partial<Way> {
-  const step = stepIn(shell, values);
-  if (!step) return {};
+  const { workers, plan, join } = values;
+  const part = values.part === undefined ? undefined : partIn(shell, values.part);
+  const [step, other] = Object.entries({ workers, plan, part, join }).flatMap(([name, value]) =>
+    value === undefined ? [] : [name],
+  );
+  if (other) throw usageError(`--${step} and --${other} do not go together`);
+  if (!step && values.run !== undefined) throw usageError("--run goes with --plan, --part or --join");
+  if (workers && values.run !== undefined)
+    throw usageError("--workers names its run itself; leave --run out");
+  if (!step || workers === 1) return {};
+  const run = workers ? `workers-${randomBytes(8).toString("hex")}` : runOf(step, values.run);
   requireDivisible(location, values["dry-run"] === true);
-  const { run } = step;
   const json = values.json === true;
-  const join: Way["publish"] = (options) => joinParts(options, run);
-  switch (step.kind) {
-    case "plan":
-      return {
-        publish: undefined,
-        async before(publishWith) {
-          const { report } = await publishWith((options) => planParts(options, run, step.count));
-          const sizes = report.parts.map(({ markets }) => markets);
-          shell.report(json, { run, parts: sizes }, describePlan(run, report));
-          return exitCodes.done;
-        },
-      };
-    case "part":
-      return {
-        makesStore: false,
-        publish: undefined,
-        async before(publishWith) {
-          const { report } = await publishWith((options) => publishPart(options, run, step.part));
-          const { part, markets, pages, segments, seconds, refused = [] } = report;
-          const told = { run, part, markets, pages, segments: segments.length, seconds, refused };
-          shell.report(json, told, describePart(run, report));
-          return exitCodes.done;
-        },
-      };
-    case "join":
-      return { makesStore: false, publish: join };
-    case "workers":
-      return {
-        async before(publishWith) {
-          await publishWith((options) => planParts(options, run, step.count));
-          return makeParts(shell, argumentsOfPart(values, run), step.count);
-        },
-        publish: join,
-      };
-  }
+  const publish: Way["publish"] = (options) => joinParts(options, run);
+  if (plan)
+    return {
+      publish: undefined,
+      async before(publishWith) {
+        const { report } = await publishWith((options) => planParts(options, run, plan));
+        const sizes = report.parts.map(({ markets }) => markets);
+        shell.report(json, { run, parts: sizes }, describePlan(run, report));
+        return exitCodes.done;
+      },
+    };
+  if (part)
+    return {
+      makesStore: false,
+      publish: undefined,
+      async before(publishWith) {
+        const { report } = await publishWith((options) => publishPart(options, run, part));
+        const { markets, pages, segments, seconds, refused = [] } = report;
+        const told = { run, part, markets, pages, segments: segments.length, seconds, refused };
+        shell.report(json, told, describePart(run, report));
+        return exitCodes.done;
+      },
+    };
+  if (!workers) return { makesStore: false, publish };
+  return {
+    async before(publishWith) {
+      await publishWith((options) => planParts(options, run, workers));
+      return makeParts(shell, argumentsOfPart(values, run), workers);
+    },
+    publish,
+  };
 }
 
 function requireDivisible(location: Location, dryRun: boolean): void {
@@ -123,10 +106,7 @@ function requireDivisible(location: Location, dryRun: boolean): void {
 }
 
 /** The arguments of the process that makes a part, all but its number. */
-function argumentsOfPart(
-  values: Readonly<Record<string, string | boolean | undefined>>,
-  run: string,
-): string[] {
+function argumentsOfPart(values: Readonly<Record<string, unknown>>, run: string): string[] {
   const passed = ["sources", "store", "cache", "trusted-key", "trust-policy"];
   const given = passed.flatMap((name) =>
     typeof values[name] === "string" ? [`--${name}`, values[name]] : [],

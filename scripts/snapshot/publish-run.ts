@@ -2,7 +2,6 @@ import { realpath } from "node:fs/promises";
 import { publishedSite } from "../../proxy/site/files.ts";
 import { exportSnapshot } from "../../snapshots/maintain/export.ts";
 import type { PublishReport } from "../../snapshots/publish/commit-snapshot.ts";
-import type { Allowance } from "../../snapshots/publish/guards.ts";
 import type { PublishOptions } from "../../snapshots/publish/publish.ts";
 import { lateRule } from "../../snapshots/sources/contract/source-tables.ts";
 import type { NamedContent, OpenSources } from "../../snapshots/sources/sources.ts";
@@ -10,7 +9,7 @@ import { type Refusal, SourceRefusal } from "../../snapshots/sources/sources.ts"
 import { describeClocks } from "../../snapshots/store/log/commits.ts";
 import type { Storage } from "../../snapshots/store/storage.ts";
 import type { Signing } from "../../snapshots/trust/log/believe.ts";
-import { type ExitCode, integerOption, progressOn, requiredOption, type Shell } from "../cli.ts";
+import { type ExitCode, progressOn, requiredOption, type Shell } from "../cli.ts";
 import { flag, number, text, type ValuesOf } from "../program.ts";
 import { sourcesAt, sourcesLocation } from "../sources.ts";
 import { unsignedOption } from "../store.ts";
@@ -18,9 +17,11 @@ import { withTemporaryFolder } from "../temporary.ts";
 
 /** Options that let a guard pass, end a hold, or let signatures end. */
 export const allowing = {
-  "allow-removed": number("lets a guard pass that printed this number of removed markets and protocols"),
-  "allow-changed": number("lets a guard pass that printed this number of changed markets"),
-  "allow-added": number("lets a guard pass that printed this number of added markets"),
+  "allow-removed": number("lets a guard pass that printed this number of removed markets and protocols", {
+    min: 0,
+  }),
+  "allow-changed": number("lets a guard pass that printed this number of changed markets", { min: 0 }),
+  "allow-added": number("lets a guard pass that printed this number of added markets", { min: 0 }),
   resume: flag("goes on after a rollback"),
   ...unsignedOption,
 };
@@ -34,11 +35,8 @@ export function readPublishing(
   shell: Shell,
   { sources, resume = false, ...values }: ValuesOf<typeof allowing & { sources: typeof sourcesOption }>,
 ) {
-  const allow: Allowance = {};
-  for (const kind of ["removed", "changed", "added"] as const) {
-    const given = values[`allow-${kind}`];
-    if (given !== undefined) allow[kind] = integerOption(`allow-${kind}`, given, { min: 0, otherwise: 0 });
-  }
+  const { "allow-removed": removed, "allow-changed": changed, "allow-added": added } = values;
+  const allow = { removed, changed, added };
   return { location: sourcesLocation(shell, requiredOption("sources", sources)), allow, resume };
 }
 

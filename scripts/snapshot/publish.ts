@@ -118,7 +118,7 @@ const inOneRun: Way = { makesStore: true, publish };
  */
 async function openOrMakeStore(
   shell: Shell,
-  { store, cache = shell.env.CACHE_DIR }: { store?: string | undefined; cache?: string | undefined },
+  { store, cache = shell.env.CACHE_DIR }: { store: string; cache?: string | undefined },
   { makesStore }: Way,
 ): Promise<Storage> {
   const storage = await openStoreUnchecked(shell, store, cache);

@@ -18,7 +18,7 @@ const sharePercent = 5;
 const growth = 2;
 
 /** Exact numbers that the operator has reviewed and allows. `removed` counts markets and protocols together. */
-export type Allowance = Partial<ChangeCounts>;
+export type Allowance = Partial<Record<keyof ChangeCounts, number | undefined>>;
 
 /** What a publish run changes in the archive. */
 export interface ArchiveDifference {
@@ -158,7 +158,7 @@ export function checkGuards(
     : Math.max(0, counts.protocols - records.size);
   const tooMany = (count: number, of: number) => count * 100 > of * sharePercent;
   const faults: string[] = [];
-  const needed: Allowance = {};
+  const needed: Partial<ChangeCounts> = {};
   const judge = (kind: keyof ChangeCounts, count: number, broken: boolean, what: string) => {
     if (!broken) return;
     needed[kind] = count;

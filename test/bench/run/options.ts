@@ -1,5 +1,5 @@
 import { integerOption, type Shell, usageError } from "../../../scripts/cli.ts";
-import type { Option } from "../../../scripts/program.ts";
+import type { Option, ValuesOf } from "../../../scripts/program.ts";
 import { rowNumbers } from "../rows/rows.ts";
 import type { Effort, Options } from "./run.ts";
 
@@ -28,24 +28,17 @@ export const benchOptions = {
   profile: { type: "string", value: "DIR", does: "CPU profiles of the proxy; its figures are then too low" },
 } as const satisfies Record<string, Option>;
 
-/** The options' values as they were given. */
-type Given = {
-  [Name in keyof typeof benchOptions]?: (typeof benchOptions)[Name]["type"] extends "boolean"
-    ? boolean
-    : string;
-};
-
 const thorough: Effort = { rounds: 5, seconds: 8, runs: 3, filters: 300, requests: 400 };
 const quick: Effort = { rounds: 3, seconds: 1, runs: 2, filters: 100, requests: 100 };
 
 /** Makes sense of the options' values. Throws USAGE. */
-export function readOptions(shell: Shell, values: Given): Options {
-  const otherwise = values.quick ? 20_000 : 1_000_000;
+export function readOptions(shell: Shell, values: ValuesOf<typeof benchOptions>): Options {
+  const { markets = values.quick ? "20000" : "1000000" } = values;
   return {
-    markets: integerOption("markets", values.markets, { min: 2_000, max: 100_000_000, otherwise }),
+    markets: integerOption("markets", markets, { min: 2_000, max: 100_000_000 }),
     rows: values.rows === undefined ? rowNumbers : readRows(values.rows),
     keep: values.keep === undefined ? undefined : shell.path(values.keep),
-    json: shell.path(values.json ?? benchOptions.json.default),
+    json: shell.path(values.json),
     profile: values.profile === undefined ? undefined : shell.path(values.profile),
     effort: values.quick ? quick : thorough,
   };
