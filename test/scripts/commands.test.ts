@@ -10,6 +10,7 @@ import { errors, Fault } from "../../schemas/errors.ts";
 import { retention } from "../../schemas/store/stored-objects.ts";
 import { formatVersion } from "../../schemas/versions.ts";
 import { counted, exitCodeOf } from "../../scripts/cli.ts";
+import { issueKey } from "../../snapshots/keys/keys.ts";
 import { sampleDefaults } from "../../snapshots/sample/sample.ts";
 import { contractJsonSchema } from "../../snapshots/sources/contract/describe-contract.ts";
 import { SourceRefusal } from "../../snapshots/sources/sources.ts";
@@ -123,25 +124,14 @@ test("snapshot contract prints the contract in one form", async () => {
   expect([sql.code, tables]).toEqual([0, ["CREATE TABLE markets", "CREATE TABLE protocol_scores"]]);
   const json = await run("snapshot contract --json");
   expect([json.code, JSON.parse(json.stdout)]).toEqual([0, contractJsonSchema()]);
-  expectEnd(await run("snapshot contract --sql --json"), 2, "--sql and --json exclude each other");
 });
 
-describe("an address without a store", () => {
-  test.for(["snapshot gc", "keys revoke 0123456789abcdef", "keys issue --plan aegis --owner o"])(
-    "is told with exit code 5, and made by nobody: %s",
-    async (line) => {
-      const { code, stdout, stderr } = await run(`${line} --store nowhere --json`);
-      expect({ code, files: await readdir(folder) }).toEqual({ code: 5, files: [] });
-      expect(stderr).toContain(`there is no store at ${join(folder, "nowhere")}`);
-      const { error } = JSON.parse(stdout);
-      expect(error).toEqual({ exitCode: 5, message: stderr.trimEnd(), refusals: [] });
-    },
-  );
-
-  test("is made by keys issue --create, and has keys then", async () => {
-    for (const more of [" --create", ""])
-      expectEnd(await run(`keys issue --plan aegis --owner o --store new${more}`), 0);
-  });
+test("keys list shows owners so that nothing of them acts on the terminal", async () => {
+  const owner = "a\u001b[2J\u009b31m\u202eb\nid  aegis";
+  await issueKey(directoryStorage(join(folder, "keys")), { plan: "aegis", owner }, new Date());
+  const { stdout } = await run("keys list --store keys");
+  expect(stdout).toContain("  a\\u{1b}[2J\\u{9b}31m\\u{202e}b\\u{a}id  aegis  issued");
+  expect(stdout.match(/\n/g)).toHaveLength(1);
 });
 
 test("options that npm takes for its own are missed, before the command's name and behind it", async () => {
@@ -174,25 +164,6 @@ describe("a store of another format", () => {
       const ended = await run(`snapshot ${line} --store ${store}`);
       expectEnd(ended, 3, /^commits\/000000000[12]\.json: .*\n$/, told);
     }
-  });
-});
-
-describe("a command that fails", () => {
-  test("says on stdout with --json how, also where the command line is wrong", async () => {
-    const { code, stdout, stderr } = await run("snapshot lsit --store x --json");
-    const message =
-      "the command must be one of contract, check, publish, verify, list, diff, rollback, export, signing-key, witness, gc. " +
-      "Did you mean list?";
-    expect({ code, error: JSON.parse(stdout) }).toEqual({
-      code: 2,
-      error: { error: { exitCode: 2, message, refusals: [] } },
-    });
-    expect(stderr).toContain(message);
-  });
-
-  test("gives a sentence, not a stack, for what the file system refuses", async () => {
-    await writeFile(join(folder, "file"), "");
-    expectEnd(await run("sample --out file"), 1, /^cannot .* .*file.*: E[A-Z]+: .*\n$/);
   });
 });
 

@@ -1,22 +1,14 @@
 import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { type Fault, isFault } from "../../../schemas/errors.ts";
 import type { HistoricalMarket } from "../../../schemas/records.ts";
 import type { Allowance } from "../../../snapshots/publish/guards.ts";
 import { type PublishOptions, publish } from "../../../snapshots/publish/publish.ts";
 import type { Sources } from "../../../snapshots/sources/sources.ts";
-import { directoryStorage } from "../../../snapshots/store/backends/directory.ts";
 import { verify } from "../../../snapshots/verify/verify.ts";
-import { withDuckDb } from "../../helpers/archive/sql.ts";
-import { snapshotCommand } from "../../helpers/publish/commands.ts";
 import { skipKnown } from "../../helpers/publish/drawn-rows.ts";
-import { loadSample, publishCounted, writeTables } from "../../helpers/publish/editable-sources.ts";
 import { recordsOf, score, scoreRowsOf, sourcesOf } from "../../helpers/publish/records.ts";
-import { contentOf, countingStorage, memoryStorage } from "../../helpers/store/storages.ts";
-import { testFolder } from "../../helpers/store/test-folder.ts";
-
-const folder = testFolder();
+import { countingStorage, memoryStorage } from "../../helpers/store/storages.ts";
 
 /** What sources hold: 200 markets and 20 protocols before an edit. */
 interface Content {
@@ -156,67 +148,4 @@ describe("a guard", () => {
     expect((await refusalOf(run({ change: otherKind }))).extras.needed).toEqual(allNeeded);
     expect((await run({ change: otherKind, allow: allNeeded })).commit).toBe(2);
   });
-});
-
-const rows = (count: number, first = 0) =>
-  `id IN (SELECT id FROM markets ORDER BY id LIMIT ${count} OFFSET ${first})`;
-/** As above, and what no guard minds. */
-const edits = [
-  `DELETE FROM markets WHERE ${rows(11)}`,
-  `UPDATE markets SET question = concat(question, '?') WHERE ${rows(11)}`,
-  `UPDATE markets SET question = concat(question, '?'), formula_version = 'bri-pm-v3' WHERE ${rows(2, 20)}`,
-  `INSERT INTO markets SELECT * EXCLUDE (n) REPLACE (concat('fff', n, id[5:]) AS id) FROM markets, range(2) AS twice (n)
-    LIMIT 211`,
-  "DELETE FROM scores WHERE slug IN (SELECT DISTINCT slug FROM scores ORDER BY slug LIMIT 2)",
-  "UPDATE scores SET confidence = 100 - confidence WHERE slug = (SELECT max(slug) FROM scores)",
-];
-
-test("the command ends a refused run with exit code 3, takes exactly the numbers that it names, and tells what changes", async () => {
-  const storage = directoryStorage(join(folder, "store"));
-  await withDuckDb(folder, async (sql) => {
-    await loadSample(sql, folder, { markets: 200, protocols: 20 });
-    const { report } = await publishCounted(await writeTables(sql, join(folder, "first")), storage, folder);
-    const isNew = (added: number) => ({ added, changed: 0, removed: 0 });
-    expect(report.changes).toMatchObject({ markets: isNew(200), protocols: isNew(20) });
-    for (const edit of edits) await sql.run(edit);
-    await writeTables(sql, join(folder, "sources"));
-  });
-  const command = (...options: string[]) =>
-    snapshotCommand(["publish", "--sources", "sources", "--store", "store", ...options], { from: folder });
-  const before = await contentOf(storage);
-  for (const options of [["--dry-run"], []]) {
-    const { code, stdout, stderr } = await command("--json", ...options);
-    const message = stderr.trimEnd().split("\n").at(-1);
-    expect([code, JSON.parse(stdout)]).toEqual([3, { error: { exitCode: 3, message, refusals: [] } }]);
-    expect(message).toMatch(/--allow-removed 13.*--allow-changed 11.*--allow-added 211/);
-    expect(stderr).not.toMatch(/^\s+at /m);
-  }
-  const allow = ["--allow-removed", "13", "--allow-changed", "11", "--allow-added"];
-  expect(await command(...allow, "210")).toMatchObject({ code: 3, stdout: "" });
-  expect(await command(...allow, "-1")).toMatchObject({ code: 2 });
-
-  const first = { added: [], changed: [expect.any(String)], removed: Array(2).fill(expect.any(String)) };
-  const changes = {
-    markets: { added: 211, changed: 13, removed: 11 },
-    protocols: { added: 0, changed: 1, removed: 2, first },
-  };
-  const dryRun = [...allow, "211", "--dry-run"];
-  expect(JSON.parse((await command(...dryRun, "--json")).stdout)).toMatchObject({
-    outcome: "dry-run",
-    changes,
-  });
-  const slug = "[a-z0-9._-]+";
-  const inWords = `\\+211 ~13 -11 markets, ~1 protocol \\(${slug}\\), -2 protocols \\(${slug}, ${slug}\\)$`;
-  expect((await command(...dryRun)).stdout).toMatch(new RegExp(`It would change ${inWords}`, "m"));
-  expect(await contentOf(storage)).toEqual(before);
-  const passed = await command(...allow, "211");
-  expect(passed).toMatchObject({
-    code: 0,
-    stdout: expect.stringMatching(new RegExp(`It changes ${inWords}`, "m")),
-  });
-  expect(JSON.parse((await command("--json")).stdout)).toMatchObject({
-    ...{ outcome: "unchanged", commit: 2, counts: { markets: 400 } },
-    changes: { markets: { added: 0, changed: 0, removed: 0 } },
-  });
-  expect((await command()).stdout).not.toMatch(/changes? \+/);
 });

@@ -1,0 +1,124 @@
+import { execFile } from "node:child_process";
+import { mkdir, readdir, readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { expect, test } from "vitest";
+import { verifierText } from "../../snapshots/trust/notes/note-keys.ts";
+import { type Ended, type programs, runCommand } from "../helpers/publish/commands.ts";
+import { keyText, testKey } from "../helpers/store/signing.ts";
+import { testFolder } from "../helpers/store/test-folder.ts";
+
+// Each file of sessions/ holds lines that a user types, and all that is answered: on stdout, on stderr behind !, and the
+// exit code behind ? where it is not 0. A line $ NAME ARGUMENTS runs a command of ours, with variables before its name,
+// $ sh one of the shell, and $ file writes the lines behind | that follow. -u writes the answers anew.
+
+const root = join(import.meta.dirname, "../..");
+const sessions = join(import.meta.dirname, "sessions");
+const folder = testFolder();
+
+/** What a session finds in its folder: keys of a publisher, and of others. */
+const given = {
+  "ours.key": keyText("prs.example/scores"),
+  "quantum.key": keyText("prs.example/scores", "", "ml-dsa-44"),
+  "renamed.key": keyText("prs.example/renamed", "", "ml-dsa-44"),
+  "other.key": keyText("other"),
+  "witness.key": keyText("w", "", "cosignature-ed25519"),
+  "ours.pub": verifierText(testKey()),
+};
+
+/** Nothing of what the environment of the tests may have. */
+const bare = Object.fromEntries(
+  ["SIGNING_KEY", "SIGNING_NAME", "TRUSTED_KEYS", "TRUST_POLICY", "WITNESS_POLICY", "CHECKPOINT_FILE"]
+    .concat("API_URL", "SITE_URL", "CONTACT", "STORE", "SNAPSHOT_STORE")
+    .map((name) => [name, ""]),
+);
+
+/** What differs from run to run, by the names that a session has for it. */
+class Names {
+  readonly #from: string;
+  readonly #typed: string;
+  readonly #names = new Map<string, string>();
+
+  constructor(from: string, typed: string) {
+    this.#from = from;
+    this.#typed = typed;
+  }
+
+  #nameOf(kind: string, text: string): string {
+    if (this.#typed.includes(text)) return text;
+    // A list shows the begin of a snapshot's id.
+    const whole = [...this.#names.keys()].find((known) => known.startsWith(text));
+    if (whole !== undefined) return this.#names.get(whole)! + (whole === text ? "" : "…");
+    const count = [...this.#names.values()].filter((name) => name.startsWith(kind)).length;
+    this.#names.set(text, `${kind}${count + 1}`);
+    return this.#names.get(text)!;
+  }
+
+  /** A typed line with what its names stand for. */
+  meant(line: string): string {
+    const texts = new Map([...this.#names].map(([text, name]) => [name, text]));
+    return line
+      .replace(/\b(KEY|ID|HASH)\d+\b/g, (name) => texts.get(name) ?? name)
+      .replace(/\{(\d+)\*(.)\}/g, (_, count, one) => one.repeat(count))
+      .replace(/\\u\{(..)\}/g, (_, hex) => String.fromCharCode(Number.parseInt(hex, 16)));
+  }
+
+  shown(text: string): string {
+    return (
+      text
+        .replaceAll(this.#from, "FOLDER")
+        .replace(/prs_live_\w{38}/g, (key) => this.#nameOf("KEY", key))
+        .replace(/\b[0-9a-f]{64}\b/g, (hash) => this.#nameOf("HASH", hash))
+        .replace(/\b(?!9007199254740991)[0-9a-f]{16}\b/g, (id) => this.#nameOf("ID", id))
+        .replace(/\b20\d\d-\d\d-\d\d[T ][\d:]{8}\.\d{3,6}(Z|\+00)/g, (time) => {
+          const hours = Math.round((Date.parse(time.replace(/\+00$/, "Z")) - Date.now()) / 3_600_000);
+          return Math.abs(hours) > 100 ? time : hours === 0 ? "NOW" : `NOW+${hours}h`;
+        })
+        .replace(/\b\d+(?= bytes)|(?<="bytes": ?)\d+|\b[\d.]+(?= (MB|MiB|KiB|s)\b)/g, "N")
+        .replace(/"\/\S*(?=\/\w+\.duckdb_extension")/g, '"…')
+        .replace(/^[\w ,]+: \d+ of \d+ \(\d+ %\)\n/gm, "")
+        // That it tells all options is seen in test/project/named.test.ts.
+        .replace(/^Usage:\s+(npm run \w+ --)[\s\S]*/m, "Usage: $1 …")
+    );
+  }
+}
+
+async function run(line: string, from: string): Promise<Ended> {
+  const words = line.match(/'[^']*'|\S+/g)!.map((word) => word.replace(/^'(.*)'$/s, "$1"));
+  const first = words.findIndex((word) => !/^[A-Z_]+=/.test(word));
+  const [name = "", ...args] = words.slice(first);
+  if (name === "sh") {
+    const env = { ...process.env, ROOT: root };
+    const { stdout, stderr } = await promisify(execFile)("bash", ["-ec", line.slice(3)], { cwd: from, env });
+    return { code: 0, stdout, stderr };
+  }
+  const env = { ...bare, ...Object.fromEntries(words.slice(0, first).map((word) => word.split("="))) };
+  return runCommand(name as keyof typeof programs, args, { from, env });
+}
+
+test.for(await readdir(sessions))("%s", async (session) => {
+  const [from, file] = [join(folder, session), join(sessions, session)];
+  await mkdir(from);
+  for (const [name, text] of Object.entries(given)) await writeFile(join(from, name), `${text}\n`);
+  const typed = (await readFile(file, "utf8")).split("\n").filter((line) => /^([$|#]|$)/.test(line));
+  const names = new Names(from, typed.join("\n"));
+  const told: string[] = [];
+  for (const [place, line] of typed.entries()) {
+    told.push(line);
+    if (!line.startsWith("$ ")) continue;
+    if (line.startsWith("$ file ")) {
+      const end = typed.findIndex((other, at) => at > place && !other.startsWith("|"));
+      const content = typed.slice(place + 1, end).map((each) => `${each.slice(2)}\n`);
+      await writeFile(join(from, line.slice(7)), content.join(""));
+      continue;
+    }
+    const { code, stdout, stderr } = await run(names.meant(line.slice(2)), from);
+    for (const [before, text] of [
+      [" ", stdout],
+      ["!", stderr],
+    ] as const)
+      for (const each of names.shown(text).split("\n").filter(Boolean)) told.push(`${before} ${each}`);
+    if (code !== 0) told.push(`? ${code}`);
+  }
+  await expect(told.join("\n")).toMatchFileSnapshot(file);
+});
