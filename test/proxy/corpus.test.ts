@@ -124,7 +124,8 @@ beforeAll(async () => {
     known[name] = (await publishRecords(storage, marketsOf(0, 40 + 5 * n), 700 + 10 * n, choices)).snapshotId;
   }
   await rollback(storage, "3", () => days[4]!, { signing });
-  known.NEWEST = (await newestCommit(storage))!.entry.snapshotId;
+  const { snapshotId, archiveRoot } = (await newestCommit(storage))!.entry;
+  Object.assign(known, { NEWEST: snapshotId, ROOT: archiveRoot });
   await storage.delete(layout.manifest((await readCommit(storage, 2))!.manifest.hash));
   await exportNewest(storage, folder, { signing });
   // This one has seen nothing of what was before.
@@ -132,7 +133,7 @@ beforeAll(async () => {
   proxy = { ...(await first.another()), stop: first.stop };
   const now = Date.parse("2026-03-01T18:00:00Z");
   proxy.clock.now = now - 60_000;
-  await takenUp(proxy, known.NEWEST);
+  await takenUp(proxy, snapshotId);
   const quota = 1_000_000;
   const aegis = await proxy.issue({ quota });
   const developer = await proxy.issue({ plan: "developer", owner: "dev", quota });

@@ -1,16 +1,14 @@
-import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
-import type { MarketPage, SnapshotList } from "../../../schemas/envelopes.ts";
-import type { HistoricalMarket } from "../../../schemas/records.ts";
+import { afterAll, beforeAll, expect, test, vi } from "vitest";
+import type { MarketPage } from "../../../schemas/envelopes.ts";
 import { rollback } from "../../../snapshots/maintain/rollback.ts";
 import { CommitLog } from "../../../snapshots/read/catalog/commit-log.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { newestCommit, readCommit } from "../../../snapshots/store/log/commits.ts";
 import { readManifest } from "../../../snapshots/store/manifest.ts";
-import { wantsRows } from "../../helpers/http/ndjson.ts";
 import { type Ask, startTestProxy, type TestProxy } from "../../helpers/http/proxy.ts";
 import { type Answer, problemOf, until } from "../../helpers/http/proxy-client.ts";
 import { serveTestProxy } from "../../helpers/http/proxy-served.ts";
-import { inArchiveOrder, market, marketsOf, publishRecords, slugs } from "../../helpers/publish/records.ts";
+import { marketsOf, publishRecords } from "../../helpers/publish/records.ts";
 import { startSmallS3 } from "../../helpers/store/small-s3.ts";
 import { memoryStorage } from "../../helpers/store/storages.ts";
 
@@ -46,77 +44,26 @@ const askOf =
   ({ as }: TestProxy): Ask =>
   (path, ...how) =>
     as(aegis)(`/api/v1/${path}`, ...how);
-const ask: Ask = (...asked) => askOf(proxy)(...asked);
 const refusalOf = (answer: Answer) => {
   const { code, parameter } = problemOf(answer);
   return [answer.status, code, parameter];
 };
 const archive = "markets/historical";
 
-const contentOf = (place: number): readonly HistoricalMarket[] =>
-  inArchiveOrder(contents[place === 4 ? 2 : place]!);
-describe("asOf on the archive", () => {
-  // Which snapshot a time means is in test/proxy/corpus.txt.
-  test("is of the markets of a time or snapshot, in pages and in rows", async () => {
-    for (const [asOf, place] of [
-      ["2026-02-10", 0],
-      ["2026-02-28", 2],
-      [ids[0], 0],
-      [ids[4], 4],
-    ] as const) {
-      const answer = await ask(`${archive}?pageSize=500&asOf=${asOf}`);
-      expect(answer.headers["x-snapshot-id"]).toBe(ids[place]);
-      const { markets, total }: MarketPage = answer.json();
-      expect([total, markets]).toEqual([contentOf(place).length, contentOf(place)]);
-      const rows = await ask(`${archive}?asOf=${asOf}`, wantsRows);
-      const lines = contentOf(place).map((each) => `${JSON.stringify(each)}\n`);
-      expect([rows.text, rows.headers["x-snapshot-id"]]).toEqual([lines.join(""), ids[place]]);
-    }
+// Which snapshot a time means, and what is answered of it, is in test/proxy/corpus.txt, and in test/world.
+test("asOf names the snapshots beside one that is collected or withdrawn", async () => {
+  const around = (place: number) => ({
+    snapshotId: ids[place],
+    publishedAt: noon(days[place]!).toISOString(),
   });
-
-  test("by id, with filters, facets and proofs", async () => {
-    const path = `${archive}?disputed=true&pageSize=5`;
-    const answer = await ask(`${path}&asOf=${ids[0]}`, { "accept-encoding": "gzip" });
-    const disputed = contentOf(0).filter((each) => each.disputed);
-    expect(answer.json()).toMatchObject({ total: disputed.length, markets: disputed.slice(0, 5) });
-    // The same markets without asOf are those of another snapshot.
-    expect((await ask(path)).headers.etag).not.toBe(answer.headers.etag);
-    const facets = await ask(`markets/facets?by=disputed&asOf=${ids[0]}`);
-    expect(facets.json()).toMatchObject({ snapshotId: ids[0], total: 40 });
-    const newer = market(47);
-    expect((await ask(`markets/${newer.id}?asOf=${ids[2]}`)).json()).toEqual(newer);
-    const proof = await ask(`markets/${market(7).id}/proof?asOf=2026-02-10`);
-    expect(proof.json()).toMatchObject({ snapshotId: ids[0], commit: 1 });
-  });
-
-  test("begins walks that stay in that snapshot", async () => {
-    const seen: HistoricalMarket[] = [];
-    let page: MarketPage = (await ask(`${archive}?pageSize=7&asOf=2026-02-10`)).json();
-    for (;;) {
-      seen.push(...page.markets);
-      expect(page.total).toBe(40);
-      if (page.nextCursor === null) break;
-      const answer = await ask(`${archive}?cursor=${page.nextCursor}`);
-      expect(answer.headers["x-snapshot-id"]).toBe(ids[0]);
-      page = answer.json();
-    }
-    expect(seen).toEqual(contentOf(0));
-  });
-
-  test("names the snapshots beside one that is collected or withdrawn", async () => {
-    const around = (place: number) => ({
-      snapshotId: ids[place],
-      publishedAt: noon(days[place]!).toISOString(),
+  for (const [place, before, after] of [
+    [1, 0, 2],
+    [3, 2, 4],
+  ] as const)
+    expect(problemOf(await askOf(proxy)(`${archive}?asOf=${ids[place]}`))).toMatchObject({
+      ...{ status: 410, code: "SNAPSHOT_EXPIRED" },
+      nearest: { before: around(before), after: around(after) },
     });
-    for (const [place, before, after] of [
-      [1, 0, 2],
-      [3, 2, 4],
-    ] as const)
-      expect(problemOf(await ask(`${archive}?asOf=${ids[place]}`))).toMatchObject({
-        ...{ status: 410, code: "SNAPSHOT_EXPIRED" },
-        nearest: { before: around(before), after: around(after) },
-      });
-  });
 });
 
 test("asOf on scores looks nothing up for who has no unit left, and for no unit", async () => {
@@ -137,19 +84,6 @@ test("asOf on scores looks nothing up for who has no unit left, and for no unit"
   for (const look of looks) look.mockRestore();
   // The origin is away, so that nothing was read from there for any time.
   expect((await proxy.get("/api/v1/scores")).status).toBe(502);
-});
-
-test("the list has the snapshots that can be read, newest first", async () => {
-  const { count, snapshots }: SnapshotList = (await proxy.get("/api/v1/snapshots")).json();
-  const row = (place: number, next: number | undefined) => ({
-    snapshotId: ids[place],
-    commit: place + 1,
-    publishedAt: noon(days[place]!).toISOString(),
-    supersededAt: next === undefined ? null : noon(days[next]!).toISOString(),
-    counts: { markets: contentOf(place).length, protocols: slugs.length },
-    archiveRoot: expect.stringMatching(/^[0-9a-f]{64}$/),
-  });
-  expect([count, snapshots]).toEqual([3, [row(4, undefined), row(2, 3), row(0, 1)]]);
 });
 
 test("a proxy has read the log before somebody asks for the list", async () => {
