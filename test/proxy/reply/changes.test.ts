@@ -42,41 +42,16 @@ const expired = { status: 410, code: "SNAPSHOT_EXPIRED", parameter: "since" };
 const unitsLeft = () => proxy.left(key);
 
 describe("what differs between two snapshots", () => {
-  test("comes as deletes by id and puts in the archive's order, in both codings, and to HEAD as headers", async () => {
-    const { archiveRoot } = (await readCommit(proxy.storage, 2))!.entry;
-    const lines = linesOf(0, 1);
-    const plain = await get(`since=${ids[0]}`);
-    expect(plain.text === textOf(lines)).toBe(true);
-    const zipped = await get(`since=${ids[0]}`, { "accept-encoding": "gzip" });
-    expect(zipped.headers["content-encoding"]).toBe("gzip");
-    expect(zipped.text === plain.text).toBe(true);
-    const head = await get(`since=${ids[0]}`, {}, { method: "HEAD" });
-    for (const { status, headers } of [plain, zipped, head]) {
-      expect(status).toBe(200);
-      expect(headers).toMatchObject({
-        "content-type": "application/x-ndjson",
-        "x-since-snapshot-id": ids[0],
-        "x-snapshot-id": ids[1],
-        "x-count": "1400",
-        "x-archive-root": archiveRoot,
-      });
-      const exposed = String(headers["access-control-expose-headers"]);
-      for (const name of ["X-Since-Snapshot-Id", "X-Archive-Root", "X-Count"])
-        expect(exposed).toContain(name);
+  // That changes lead from each snapshot to each other one is tried in test/world, and their headers in corpus.txt.
+  test("comes as deletes by id and puts in the archive's order, also back from what was withdrawn", async () => {
+    for (const [since, until] of [
+      [0, 1],
+      [1, 2],
+      [2, 0],
+    ] as const) {
+      const { status, text } = await get(`since=${ids[since]}&until=${ids[until]}`);
+      expect([status, text]).toEqual([200, textOf(linesOf(since, until))]);
     }
-    expect(head.body).toHaveLength(0);
-  });
-
-  test.for([
-    [1, 0],
-    [2, 1],
-    [1, 2],
-    [2, 0],
-    [0, 2],
-    [1, 1],
-  ] as const)("leads from content %i to %i, whichever was withdrawn", async ([since, until]) => {
-    const { status, text } = await get(`since=${ids[since]}&until=${ids[until]}`);
-    expect([status, text]).toEqual([200, textOf(linesOf(since, until))]);
   });
 
   test("costs a unit for every 500 lines as sent, one for none, and none when the caller has it", async () => {

@@ -15,7 +15,7 @@ import { serveSample } from "../../helpers/http/archive-served.ts";
 import { wantsRows } from "../../helpers/http/ndjson.ts";
 import { call } from "../../helpers/http/proxy-client.ts";
 import { guide } from "../../helpers/publish/guides.ts";
-import { market, publishRecords } from "../../helpers/publish/records.ts";
+import { market } from "../../helpers/publish/records.ts";
 import { findProgram } from "../../helpers/servers/programs.ts";
 
 const served = serveSample({ markets: 600, seed: 8 });
@@ -226,62 +226,11 @@ print(json.dumps({
   },
 );
 
-test("begins with a header line, ends every line with CR LF, and runs nothing in a spreadsheet", async () => {
-  const questions = [
-    "=1+1",
-    "+1",
-    "-1",
-    "@SUM(A1)",
-    "\tx",
-    "\rx",
-    '=a,"b"',
-    "a=1",
-    "'=1",
-    "",
-    "ä,\n€",
-  ].concat(["\n=1", "＝1", "＋1", "－1", "＠x", "a;=1", 'a;"=1"', "a;1", "a\n-1", "a\t'@x", "'tis", "\t=1"]);
-  const records = questions.map((text, index) => ({
-    ...market(index),
-    question: text || " ",
-    slug: `s${index}`,
-  }));
-  await publishRecords(served.storage, records, 640);
-  const before = served.proxy.catalog.current()!.commit;
-  await served.proxy.refresh();
-  expect(served.proxy.catalog.current()!.commit.commit).toBe(before.commit + 1);
-  const { text } = await get();
-  const written = ["'=1+1", "'+1", "'-1", "'@SUM(A1)", "'\tx", '"\'\rx"', '"\'=a,""b"""', "a=1", "''=1", " "];
-  const more = ["\"'\n'=1\"", "'＝1", "'＋1", "'－1", "'＠x", "a;'=1", '"a;\'""=1"""', "a;1"];
-  const last = ['"a\n\'-1"', "a\t''@x", "'tis", "'\t'=1"];
-  const expected = [...written, '"ä,\n€"', ...more, ...last].map((question, index) => {
-    const { question: _, ...others } = records[index]!;
-    return fieldsOf({ ...others, question: "?" })
-      .join()
-      .replace("?", question);
-  });
-  expect(text).toBe(`${[columns, ...expected.toReversed()].join("\r\n")}\r\n`);
-});
-
-test("is gone on with by cursor and skip, with its header again, and has tags of its own", async () => {
-  const whole = await get();
-  const zipped = await get({}, { "accept-encoding": "gzip" });
-  expect([zipped.text === whole.text, zipped.headers["content-encoding"]]).toEqual([true, "gzip"]);
-  const cursor = String(whole.headers["x-cursor"]);
+test("is gone on with by cursor and skip, with its header again", async () => {
+  const query = { category: "CRYPTO", max_oracle: 80 };
+  const whole = await get(query);
   const [header, ...rows] = whole.text.split("\r\n");
-  const rest = await get({ cursor, skip: 4 });
+  const rest = await get({ cursor: String(whole.headers["x-cursor"]), skip: 4 });
   expect(rest.text.split("\r\n")).toEqual([header, ...rows.slice(4)]);
-  expect([rest.headers["x-count"], rest.headers["x-total-count"]]).toEqual(["19", "23"]);
-  const end = await get({ cursor, skip: 23 });
-  expect([end.text, end.headers["x-count"]]).toEqual([`${header}\r\n`, "0"]);
-  const { etag = "" } = whole.headers;
-  expect((await get({}, { "if-none-match": etag })).status).toBe(304);
-  expect((await served.proxy.get({}, { ...wantsRows, "if-none-match": etag })).status).toBe(200);
-});
-
-test("begins with a byte order mark for those who ask for one, with tags of its own", async () => {
-  const [plain, marked] = [await get(), await get({}, { accept: "text/csv; bom=present" })];
-  expect(marked.headers["content-type"]).toBe("text/csv; charset=utf-8; header=present; bom=present");
-  expect(marked.body.equals(Buffer.concat([Buffer.from([0xef, 0xbb, 0xbf]), plain.body]))).toBe(true);
-  expect(marked.headers.etag).not.toBe(plain.headers.etag);
-  expect(marked.headers["x-count"]).toBe(plain.headers["x-count"]);
+  expect(rest.headers["x-count"]).toBe(String(Number(whole.headers["x-count"]) - 4));
 });

@@ -70,12 +70,4 @@ describe("static files", () => {
       "connect-src 'self' https://example.org;",
     );
   });
-
-  test("are counted and logged by the table's pattern", async () => {
-    const { "x-request-id": id } = (await proxy.get("/docs/start.js")).headers;
-    expect(JSON.parse(await proxy.logs(String(id))).req.route).toBe("/docs/:file");
-    expect(await proxy.metrics.getSingleMetricAsString("http_requests_total")).toContain(
-      'route="/docs/:file"',
-    );
-  });
 });
