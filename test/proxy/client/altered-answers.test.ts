@@ -170,39 +170,25 @@ const ofBytes: ((bytes: Buffer, choose: Choose) => Buffer)[] = [
   },
 ];
 
-/** Alters one value within a value of JSON. */
-function alterValue(value: unknown, choose: Choose): unknown {
-  const one = <T>(...ways: T[]) => ways[choose(ways.length)]!;
-  if (typeof value === "number")
-    return one<unknown>(value + 1, value - 1, -value, value + 0.5, `${value}`, null);
-  if (value === null || typeof value === "boolean") return one<unknown>(0, "", {}, []);
-  if (typeof value === "string") {
-    const bytes = Buffer.from(value, "base64");
-    if (bytes.length > 8 && bytes.toString("base64") === value && choose(2))
-      return flipped(bytes, choose).toString("base64");
-    const at = choose(value.length + 1);
-    const [head, char, tail] = [value.slice(0, at), value.slice(at, at + 1), value.slice(at + 1)];
-    const other = String.fromCharCode(32 + choose(95));
-    return one(head + other + tail, head + tail, head + char + char + tail, value.toUpperCase(), null);
-  }
-  if (Array.isArray(value)) {
-    if (value.length === 0) return [0];
-    const [at, other] = [choose(value.length), value[choose(value.length)]];
-    const within = () => value.with(at, alterValue(value[at], choose));
-    const ways = [
-      () => value.toSpliced(at, 1),
-      () => value.toSpliced(at, 0, other),
-      () => value.with(at, other),
-      () => value.toReversed(),
-    ];
-    return one(...ways, within, within, within, within)();
-  }
-  const members = Object.entries(value as object);
-  const at = choose(members.length);
-  const [name, member] = members[at]!;
-  return Object.fromEntries(
-    choose(20) === 0 ? members.toSpliced(at, 1) : members.with(at, [name, alterValue(member, choose)]),
+/** Alters one name or value of a JSON text, or leaves it out of its list. */
+function alterToken(text: string, choose: Choose): string {
+  const tokens = [...text.matchAll(/"(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?|true|false|null/g)];
+  const [{ 0: token, index }, [other]] = [tokens[choose(tokens.length)]!, tokens[choose(tokens.length)]!];
+  const instead = (changed: string) => text.slice(0, index) + changed + text.slice(index + token.length);
+  const without = (text.slice(0, index) + text.slice(index + token.length)).replace(
+    /,,|(?<=\[),|,(?=\])/,
+    "",
   );
+  const number = Number(token);
+  if (Number.isFinite(number))
+    return [number + 1, number - 1, -number, number + 0.5, `"${number}"`, null].map(String).map(instead)[
+      choose(6)
+    ]!;
+  const inner = 1 + choose(Math.max(1, token.length - 2));
+  const changed = token.slice(0, inner) + String.fromCharCode(48 + choose(75)) + token.slice(inner + 1);
+  const bytes = Buffer.from(token.slice(1, -1), "base64");
+  const base64 = bytes.length > 8 ? `"${flipped(bytes, choose).toString("base64")}"` : changed;
+  return [instead(changed), instead(changed), instead(base64), instead(other), without][choose(5)]!;
 }
 
 /** Alters one line: swaps it, leaves it out, doubles it, or takes another one. */
@@ -258,17 +244,18 @@ function altered(
     return { ...having(`${lines.join("\n")}\n`), headers: choose(2) ? counted : headers };
   }
   if (!pathname.endsWith("/historical"))
-    return having(
-      choose(3) === 0 ? flipped(body, choose) : JSON.stringify(alterValue(JSON.parse(`${body}`), choose)),
-    );
+    return having(choose(3) === 0 ? flipped(body, choose) : alterToken(`${body}`, choose));
   // What a page says of the caller and of the time is not proved.
-  const { timestamp, tier, ...page } = JSON.parse(`${body}`);
-  const texts: string[] = page.markets.map((each: object) => JSON.stringify(each));
-  const [lines, envelope] = choose(2)
-    ? [alterLines(texts, choose), choose(2) ? page : { ...page, count: texts.length }]
-    : [texts, alterValue({ ...page, markets: [] }, choose)];
-  const told = JSON.stringify({ timestamp, tier, ...(envelope as object), markets: [] });
-  return having(told.replace('"markets":[]', () => `"markets":[${lines.join()}]`));
+  const { timestamp, tier, markets, ...page } = JSON.parse(`${body}`);
+  const texts: string[] = markets.map((each: object) => JSON.stringify(each));
+  const lines = choose(2) ? alterLines(texts, choose) : texts;
+  const counted = lines !== texts && choose(2) ? { ...page, count: lines.length } : page;
+  const told = JSON.stringify({ ...counted, markets: [] });
+  const envelope = lines === texts ? alterToken(told, choose) : told;
+  const end = `"timestamp":"${timestamp}","tier":"${tier}"}`;
+  return having(
+    `${envelope.replace('"markets":[]', () => `"markets":[${lines.join()}]`).slice(0, -1)},${end}`,
+  );
 }
 
 const otherLines = records.slice(0, 40).map((each) => JSON.stringify({ ...each, composite: 301 }));

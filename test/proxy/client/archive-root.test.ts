@@ -1,12 +1,10 @@
 import { hash } from "node:crypto";
-import { Readable } from "node:stream";
 import { crc32 } from "node:zlib";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { archiveRoot, linesFromEnd } from "../../../proxy/site/client/client.ts";
-import { segmentsOf } from "../../../proxy/site/client/trees.ts";
 import { Cutter } from "../../../snapshots/format/bytes.ts";
-import { leafHash, pageRootOf, rootOf, rootOver, type Subtree } from "../../../snapshots/format/tree.ts";
+import { leafHash, pageRootOf, rootOver, type Subtree } from "../../../snapshots/format/tree.ts";
 
 /** The root by the publisher's own parts, all in memory. */
 function oracle(texts: readonly string[]): string {
@@ -59,24 +57,6 @@ describe("the root of a copy", () => {
     }
     const texts = ids.map(textOf);
     expect((await archiveRoot(texts, native)).archiveRoot).toBe(oracle(texts));
-  });
-
-  test("is the same by Web Crypto, and from texts in bytes", async () => {
-    const texts = Array.from({ length: 3_000 }, (_, index) => textOf(index));
-    const expected = { archiveRoot: oracle(texts), markets: 3_000 };
-    expect(await archiveRoot(texts)).toEqual(expected);
-    expect(await archiveRoot(texts.map((text) => Buffer.from(text)))).toEqual(expected);
-  });
-
-  test("is the one that sync computes, also where ids are damaged", async () => {
-    const lines = Array.from({ length: 3_000 }, (_, index) => Buffer.from(textOf(index)).fill(index, 7, 43));
-    const segments = await Readable.from(segmentsOf({ leafHash, rootOf, crc32 }, lines)).toArray();
-    const root = rootOf(
-      "archive",
-      3_000,
-      segments.map((segment) => segment.root),
-    ).toString("hex");
-    expect(await archiveRoot(lines, native)).toEqual({ archiveRoot: root, markets: 3_000 });
   });
 });
 

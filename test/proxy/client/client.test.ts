@@ -179,20 +179,6 @@ describe("a link that fails", () => {
     expect(link.asked.some((head) => /cursor=.*&skip=[1-9]/.test(head))).toBe(true);
   });
 
-  test("does not show in rows that another process goes on with", async () => {
-    const client = await behind(() => undefined);
-    const first = client.rows({ disputed: true });
-    for await (const row of first)
-      if (first.skip === 20) expect(row.market.disputed).toBe(true);
-      else if (first.skip > 20) break;
-    const rest = new Client({ url: link.url, key }).rows({ cursor: first.cursor!, skip: first.skip });
-    const ids: string[] = [];
-    for await (const { market } of rest) ids.push(market.id);
-    const all = lines.map((line) => JSON.parse(line)).filter(({ disputed }) => disputed);
-    expect(ids).toEqual(all.slice(21).map(({ id }) => id));
-    expect([rest.skip, rest.count]).toEqual([60, 60]);
-  });
-
   test("does not show in pages, scores and batches", async () => {
     const storms = ["refuse", { answer: gatewayAnswer(503) }, { cut: 1_500 }] as const;
     const client = await behind((connection) => storms[connection % 4]);

@@ -8,8 +8,6 @@ import { Client } from "../../../proxy/site/client/client.ts";
 import { filterFields, foldCase } from "../../../schemas/filters.ts";
 import type { HistoricalMarket } from "../../../schemas/records.ts";
 import { feedVersions } from "../../../schemas/versions.ts";
-import { sha256 } from "../../../snapshots/format/tree.ts";
-import { indexRootOf } from "../../../snapshots/store/manifest.ts";
 import { verifierText } from "../../../snapshots/trust/notes/note-keys.ts";
 import { pythonPath } from "../../conformance/python.ts";
 import { type Alteration, type AlteringLink, startAlteringLink } from "../../helpers/http/altering-link.ts";
@@ -229,48 +227,6 @@ print(json.dumps([verify_checkpoint(note, given["trusted"]).signed,
     );
     const refused = ["VerificationError", "checkpoint", 0, null];
     expect(said).toEqual([true, refused, refused, ["ApiError", "INVALID_PARAMETER", 0, "key"]]);
-  });
-
-  test("fetches no section for what a column of an index cannot answer, wherever its segment is", async () => {
-    const [index, how] = ["/api/v1/markets/index", { headers: bearer(key) }];
-    const { segments, snapshotId, entry } = (await proxy.get(index, how)).json();
-    const [{ header, ids, markets }] = segments;
-    const sections = `${index}/sections?of=${header.hash}`;
-    const { text } = await proxy.get(sections, how);
-    const ways: [parameter: string, altered: string, asked: [Record<string, unknown>, string[]]][] = [
-      ["oracle", text.replace('"name":"oracle"', '"name":"coracle"'), [{ min_oracle: 7 }, []]],
-      ["oracle", text.replace(/("name":"oracle",.*?"max":)100/, "$1101"), [{}, ["oracle"]]],
-      [
-        "category",
-        text.replace('"name":"category"', '"name":"class"'),
-        [{ category: "a", from: "2100-01-01" }, []],
-      ],
-    ];
-    expect([segments.length, snapshotId]).toEqual([1, snapshots[1]]);
-    const altering = ways.map(([, altered]): Alteration => {
-      expect(altered).not.toBe(text);
-      const hash = sha256(altered);
-      const indexRoot = indexRootOf([{ markets, index: { hash }, ids: { root: ids.hash } }]);
-      const answer = {
-        segments: [{ markets, ids, header: { hash, bytes: Buffer.byteLength(altered) } }],
-        entry: JSON.stringify({ ...JSON.parse(entry), indexRoot }),
-        checkpoint: null,
-      };
-      return (target, { headers, body }) => {
-        if (target.includes("sections")) return { status: 200, headers: {}, body: altered };
-        return { status: 200, headers, body: JSON.stringify({ ...JSON.parse(body), ...answer }) };
-      };
-    });
-    link.asked.length = 0;
-    const said = await inTurn<unknown[]>(
-      altering,
-      `(filters, by) = given["asked"][way]
-    return failing(lambda: Client(given["url"], given["key"]).recompute(filters, by))`,
-      { asked: ways.map(([, , asked]) => asked) },
-    );
-    expect(said).toEqual(ways.map(([parameter]) => ["ApiError", "INVALID_PARAMETER", 0, parameter]));
-    const hashes = ways.map(([, altered]) => sections.replace(header.hash, sha256(altered)));
-    expect(link.asked.filter((target) => target !== next)).toEqual(hashes.flatMap((part) => [index, part]));
   });
 
   test("says where its Unicode cannot tell whether two categories are the same", async () => {
