@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { Client } from "../../proxy/site/client/client.ts";
-import { generateKey } from "../../snapshots/keys/keys.ts";
+import { generateKey, readKeys, revokeKey } from "../../snapshots/keys/keys.ts";
 import { rollback } from "../../snapshots/maintain/rollback.ts";
 import { layout } from "../../snapshots/store/layout.ts";
 import { newestCommit, readCommit } from "../../snapshots/store/log/commits.ts";
@@ -139,6 +139,11 @@ beforeAll(async () => {
   const developer = await proxy.issue({ plan: "developer", owner: "dev", quota });
   const spent = await proxy.issue({ plan: "developer", owner: "spent", quota: 1 });
   await proxy.get("/api/v1/scores", { headers: bearer(spent) });
+  known.REVOKED = await proxy.issue({ owner: "revoked" });
+  const { records } = await readKeys(storage);
+  const { id } = records.find(({ owner }) => owner === "revoked")!;
+  await revokeKey(storage, id, new Date(proxy.clock.now));
+  await proxy.refuses(known.REVOKED);
   known.EXPIRED = await proxy.issue({ owner: "expires", expiresAt: new Date(now) });
   proxy.clock.now = now;
   Object.assign(known, {
@@ -177,7 +182,7 @@ beforeAll(async () => {
 });
 afterAll(() => proxy?.stop());
 
-const keys = () => [known.AEGIS, known.DEVELOPER, known.UNKNOWN, known.OTHER, known.EXPIRED];
+const keys = () => [known.AEGIS, known.DEVELOPER, known.UNKNOWN, known.OTHER, known.EXPIRED, known.REVOKED];
 
 /** A text of the corpus with what stands for its braces and escapes; bytes are characters. */
 const written = (text: string) =>

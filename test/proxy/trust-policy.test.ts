@@ -1,4 +1,4 @@
-import { readFile, writeFile } from "node:fs/promises";
+import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { parseNote } from "../../snapshots/format/note.ts";
@@ -75,22 +75,6 @@ test("what too few cosigned is not taken up, which the log, a metric and /readyz
   await cosign(w0);
   await until("the second commit", async () => (await ready()).commit === 2);
   expect(await ready()).toMatchObject({ heldBack: null });
-});
-
-test("a second face that enough cosigned is not taken up either, and both are kept", async () => {
-  await publish(603);
-  const { text: ours } = parseNote(String(await storage.get(layout.logCheckpoint)));
-  await cosign(w0, w1);
-  await until("the third commit", async () => (await ready()).commit === 3);
-  // Whoever has every key signs another tree of the same size.
-  const other = `${ours.split("\n").with(2, Buffer.alloc(32, 1).toString("base64")).join("\n")}`;
-  const note = `${other}\n${[log, w0, w1].map((key) => `${signatureLine(key, other)}\n`).join("")}`;
-  for (const key of [layout.logCheckpointOf(3), layout.logCheckpoint])
-    await storage.put(key, Buffer.from(note));
-  await until("the reason", async () => /FORKED_LOG/.test((await ready()).heldBack));
-  expect(await ready()).toMatchObject({ status: "ready", commit: 3 });
-  const kept = JSON.parse(await readFile(join(folder, "checkpoint.forked.json"), "utf8"));
-  expect([parseNote(kept.remembered).text, kept.found]).toEqual([ours, note]);
 });
 
 test("the start is refused with a policy that is wrong, or together with keys", async () => {

@@ -4,7 +4,7 @@ import { clientAccount, parseTrust } from "../../../proxy/access/identity.ts";
 import { readKeys, revokeKey } from "../../../snapshots/keys/keys.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import type { TestProxy } from "../../helpers/http/proxy.ts";
-import { call, problemOf, remaining, until } from "../../helpers/http/proxy-client.ts";
+import { call, remaining, until } from "../../helpers/http/proxy-client.ts";
 import { serveTestProxy } from "../../helpers/http/proxy-served.ts";
 
 const nobody = { hops: 0 };
@@ -73,34 +73,18 @@ test("all addresses of one /64 are one account, in any spelling and from any sou
   expect(others.size).toBe(tails.length);
 });
 
-describe("credentials", () => {
-  test("a revocation that is deleted keeps its key out, is logged once and counted", async () => {
-    const key = await proxy.issue();
-    const { records } = await readKeys(proxy.storage);
-    const id = records[0]!.id;
-    await revokeKey(proxy.storage, id, new Date(proxy.clock.now));
-    await proxy.refuses(key);
-    await proxy.storage.delete(layout.keyRevocation(id));
-    const counted = () => proxy.measured("prs_revocations_lost_total");
-    await until("it to be missed", async () => (await counted()) === 1);
-    await proxy.issue();
-    expect((await proxy.as(key)("/api/v1/usage")).status).toBe(401);
-    expect(await counted()).toBe(1);
-    const told = proxy.logged.filter((line) => line.includes(layout.keyRevocation(id)));
-    expect(told).toEqual([expect.stringContaining('"level":50')]);
-  });
-
-  test("a revocation counts within a poll, one ahead when its time comes", async () => {
-    const [now, later] = [await proxy.issue({ owner: "r1" }), await proxy.issue({ owner: "r2" })];
-    const { records } = await readKeys(proxy.storage);
-    const idOf = (owner: string) => records.find((record) => record.owner === owner)!.id;
-    const status = async (key: string) => (await proxy.as(key)("/api/v1/usage")).status;
-    await revokeKey(proxy.storage, idOf("r2"), new Date(proxy.clock.now + 3_600_000));
-    await revokeKey(proxy.storage, idOf("r1"), new Date(proxy.clock.now));
-    await until("the expired key to be refused", async () => (await status(now)) === 401);
-    expect(await status(later)).toBe(200);
-    proxy.clock.now += 3_600_000;
-    expect(await status(later)).toBe(401);
-    expect(problemOf(await proxy.as(now)("/api/v1/scores")).detail).toMatch(/revoked/);
-  });
+test("a revocation that is deleted keeps its key out, is logged once and counted", async () => {
+  const key = await proxy.issue();
+  const { records } = await readKeys(proxy.storage);
+  const id = records[0]!.id;
+  await revokeKey(proxy.storage, id, new Date(proxy.clock.now));
+  await proxy.refuses(key);
+  await proxy.storage.delete(layout.keyRevocation(id));
+  const counted = () => proxy.measured("prs_revocations_lost_total");
+  await until("it to be missed", async () => (await counted()) === 1);
+  await proxy.issue();
+  expect((await proxy.as(key)("/api/v1/usage")).status).toBe(401);
+  expect(await counted()).toBe(1);
+  const told = proxy.logged.filter((line) => line.includes(layout.keyRevocation(id)));
+  expect(told).toEqual([expect.stringContaining('"level":50')]);
 });

@@ -3,7 +3,6 @@ import { mkdir, symlink } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import type { ScoreChange } from "../../../schemas/rooms/feed.ts";
-import { rollback } from "../../../snapshots/maintain/rollback.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { newestCommit, readCommit } from "../../../snapshots/store/log/commits.ts";
 import {
@@ -61,8 +60,6 @@ afterEach(async () => {
   for (const other of others) await other.stop();
   others = [];
 });
-
-const rollBack = () => rollback(proxy.storage, `${first}`, () => new Date("2026-03-01T02:00:00.000Z"));
 async function publish(next: Book, storage = proxy.storage, markets = 3): Promise<string> {
   const id = await publishBook(storage, next, { markets });
   steps.push(await changesBetween(storage, book, next));
@@ -93,19 +90,6 @@ describe("a client", () => {
     expect(heard).toEqual(expected);
     for (const place of [3, 2, 0])
       expect(await from(ids[place]!)).toEqual([...stepsFrom(place + 1), hello(ids[3]!)]);
-  });
-
-  test("is stepped through all commits between two polls, also those that take back or change no score", async () => {
-    const { heard, count } = await listenGreeted(proxy.port, key);
-    const draft = await draftOf(proxy.storage);
-    await publish(books[1], draft.storage);
-    await publish(books[1], draft.storage, 4);
-    await publish(books[0], draft.storage, 4);
-    await publish(books[2], draft.storage, 4);
-    expect(stepsFrom(2).filter(({ snapshotId }) => snapshotId === ids[2])).toEqual([]);
-    await bring(draft.objects, proxy.storage);
-    await count(1 + stepsFrom(1).length);
-    expect(heard).toEqual([hello(ids[0]!), ...stepsFrom(1)]);
   });
 
   test("hears of the slugs alone that it last asked for, and is told of them whatever it asked before", async () => {
@@ -201,18 +185,6 @@ describe("a client that asks for snapshots", () => {
 });
 
 describe("a client that goes on from a snapshot", () => {
-  test("that a rollback withdrew is told the way back from it, as who was there before is", async () => {
-    await publish(books[1]);
-    const before = await listenGreeted(proxy.port, key, { since: ids[1]! });
-    await rollBack();
-    const back = await changesBetween(proxy.storage, books[1], books[0]);
-    await before.count(1 + back.length);
-    expect(before.heard).toEqual([hello(ids[1]!), ...back]);
-    expect(await from(ids[1]!)).toEqual([...back, hello(ids[0]!)]);
-    // The snapshot rolled back to is the newest of its name.
-    expect(await from(ids[0]!)).toEqual([hello(ids[0]!)]);
-  });
-
   test("that is unknown, or no longer kept, hears that, is greeted, and told what follows", async () => {
     await publish(books[1]);
     await publish(books[2]);
@@ -299,22 +271,5 @@ describe("while the store fails", () => {
     await hold.release(draft.objects.get(list)!);
     await count(1 + stepsFrom(1).length);
     expect(heard).toEqual([hello(ids[0]!), ...stepsFrom(1)]);
-  });
-
-  test("a snapshot that is collected before it could be told is passed over", async () => {
-    const { heard, count } = await listenGreeted(proxy.port, key);
-    const draft = await draftOf(proxy.storage);
-    await publish(books[1], draft.storage);
-    const list = layout.publicObject((await newestManifest(draft.storage)).scores.list.hash);
-    await publish(books[2], draft.storage);
-    await unreadable(list);
-    await bring(draft.objects, proxy.storage, [list]);
-    await until("a failed poll", () => failed() > 0);
-    await proxy.storage.delete(await manifestOf(first + 1));
-    await proxy.storage.delete(list);
-    const both = await changesBetween(proxy.storage, books[0], books[2]);
-    await publish(books[3]);
-    await count(1 + both.length + steps[3]!.length);
-    expect(heard).toEqual([hello(ids[0]!), ...both, ...steps[3]!]);
   });
 });

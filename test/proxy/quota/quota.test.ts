@@ -108,35 +108,11 @@ describe("createQuota(store, options) while the store fails", () => {
     return quota;
   }
 
-  test.each([
-    ["local", [1, 0, "refused"]],
-    ["open", [2, 2, 2]],
-    ["closed", Array(3).fill("QUOTA_UNAVAILABLE")],
-  ] as const)("%s: whether requests are let through, with what left, and served", async (onFailure, left) => {
-    const quota = quotaOver({}, onFailure);
-    const take = () =>
-      quota.take(caller, 1).then(
-        ({ allowed, remaining }) => (allowed ? remaining : "refused"),
-        ({ code }) => code,
-      );
-    expect([await take(), await take(), await take()]).toEqual(left);
-    expect([await quota.ready(), quota.failing()]).toEqual([onFailure !== "closed", true]);
-  });
-
   test("local gives back what it counted", async () => {
     const quota = quotaOver({}, "local");
     const first = await quota.take(caller, 2);
     await first.giveBack();
     expect(await quota.take(caller, 2)).toMatchObject({ allowed: true, remaining: 0 });
-  });
-
-  test("a failure is reported when it begins", async () => {
-    let down = true;
-    const quota = quotaOver({
-      take: async () => (down ? broken.take("", "", 1, 1) : { allowed: true, used: 1 }),
-    });
-    for (down of [true, true, false, true]) await quota.take(caller, 1).catch(() => {});
-    expect(told).toEqual(["failed", "recovered", "failed"]);
   });
 
   test("closed refuses those whose part of it fails; when their counters have moved it is whole again", async () => {
