@@ -113,29 +113,3 @@ describe("schemas/INTERFACE.md", () => {
     expect(() => execFileSync("git", ["grep", "-nE", old], { cwd: root, encoding: "utf8" })).toThrow();
   });
 });
-
-describe.each(["SPEC", "PUBLISHING"])("snapshots/%s.md", (name) => {
-  const headings = [...read(`snapshots/${name}.md`).matchAll(/^## (.+)$/gm)].map(([, heading]) => heading!);
-
-  test("has every section that the code cites by its name", () => {
-    const cited = filesWith(`snapshots/${name}.md`, "*.ts", "*.py", "*.md").flatMap((file) => {
-      // A comment may break within a heading.
-      const text = read(file).replace(/\n\s*(?:\*|\/\/) /g, " ");
-      const names = text.matchAll(
-        RegExp(`snapshots/${name}\\.md\`?, "([^"]+)"|"(\\w+)" in \`?snapshots/${name}\\.md`, "g"),
-      );
-      return [...names].map(([, after, before]) => ({ file, heading: (after ?? before)! }));
-    });
-    expect(cited.filter(({ heading }) => !headings.includes(heading))).toEqual([]);
-    expect(cited.length).toBeGreaterThan(3);
-  });
-
-  test("names sections of the other document that are there", () => {
-    const other = name === "SPEC" ? "PUBLISHING" : "SPEC";
-    const text = read(`snapshots/${name}.md`).replace(/\s+/g, " ");
-    const there = [...text.matchAll(RegExp(`${other}\\.md, "([^"]+)"`, "g"))].map(([, heading]) => heading!);
-    expect(there.filter((heading) => !read(`snapshots/${other}.md`).includes(`\n## ${heading}\n`))).toEqual(
-      [],
-    );
-  });
-});
