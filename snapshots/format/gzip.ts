@@ -76,15 +76,28 @@ export function tableIn(stored: Buffer, bytes: number): Buffer | undefined {
 export const storedHeaderBytes = 5;
 const maxStoredBytes = 0xffff;
 
+/** How many raw bytes there are, and their CRC-32. */
+export interface Measure {
+  rawBytes: number;
+  crc: number;
+}
+
 /**
  * A piece of a deflate stream that starts and ends on a byte boundary and refers to no data before it, so that it can
  * be placed anywhere in a stream.
  */
-export interface DeflatePiece {
+export interface DeflatePiece extends Measure {
   bytes: Buffer;
-  rawBytes: number;
-  /** CRC-32 of the raw bytes. */
-  crc: number;
+}
+
+/** Of what follows each other. */
+export function measureOf(pieces: readonly Measure[]): Measure {
+  let [rawBytes, crc] = [0, 0];
+  for (const piece of pieces) {
+    crc = combineCrc(crc, piece.crc, piece.rawBytes);
+    rawBytes += piece.rawBytes;
+  }
+  return { rawBytes, crc };
 }
 
 /** Compresses on Node's thread pool, at a zlib level from 0 to 9. */
@@ -149,30 +162,22 @@ export const withBetween = <Item>(items: readonly Item[], joint: Item): Item[] =
   items.flatMap((item, position) => (position === 0 ? [item] : [joint, item]));
 
 /** Consecutive pieces, not copied together. */
-export interface Spliced {
+export interface Spliced extends Measure {
   parts: Buffer[];
-  rawBytes: number;
-  /** CRC-32 of the raw bytes. */
-  crc: number;
 }
 
-export function splice(pieces: readonly (DeflatePiece | Spliced)[]): Spliced {
-  let crc = 0;
-  let rawBytes = 0;
-  for (const piece of pieces) {
-    crc = combineCrc(crc, piece.crc, piece.rawBytes);
-    rawBytes += piece.rawBytes;
-  }
-  return { parts: pieces.flatMap((piece) => ("parts" in piece ? piece.parts : piece.bytes)), rawBytes, crc };
-}
+export const splice = (pieces: readonly (DeflatePiece | Spliced)[]): Spliced => ({
+  parts: pieces.flatMap((piece) => ("parts" in piece ? piece.parts : piece.bytes)),
+  ...measureOf(pieces),
+});
 
 /** The last piece must be final, and no other. `header` is gzipHeader, or one with a field. */
 export const joinGzip = (pieces: readonly DeflatePiece[], header?: Buffer): Buffer =>
   Buffer.concat(memberOf(pieces, header));
 
 function memberOf(pieces: readonly (DeflatePiece | Spliced)[], header: Buffer = gzipHeader): Buffer[] {
-  const { parts, rawBytes, crc } = splice(pieces);
-  return [header, ...parts, trailer(crc, rawBytes)];
+  const { parts, ...measure } = splice(pieces);
+  return [header, ...parts, trailer(measure)];
 }
 
 /**
@@ -184,7 +189,7 @@ export const gzipAround = (head: Buffer, between: Spliced, tail: Buffer): Buffer
 
 const trailerBytes = 8;
 
-function trailer(crc: number, rawBytes: number): Buffer {
+function trailer({ rawBytes, crc }: Measure): Buffer {
   const bytes = Buffer.alloc(trailerBytes);
   bytes.writeUInt32LE(crc, 0);
   bytes.writeUInt32LE(rawBytes % 2 ** 32, 4);
@@ -194,27 +199,6 @@ function trailer(crc: number, rawBytes: number): Buffer {
 /** The CRC-32 that a member says its raw bytes have. */
 export const crcIn = (member: Buffer) => member.readUInt32LE(member.length - trailerBytes);
 
-/** Builds a gzip member from pieces as they come. */
-export class GzipMember {
-  #rawBytes = 0;
-  #crc = 0;
-  #begun = false;
-
-  /** Returns the bytes to send. The piece must not be final. */
-  add({ bytes, rawBytes, crc }: DeflatePiece): Buffer {
-    this.#crc = combineCrc(this.#crc, crc, rawBytes);
-    this.#rawBytes += rawBytes;
-    return this.#after(bytes);
-  }
-
-  end(): Buffer {
-    const { bytes } = storedPiece(Buffer.alloc(0), true);
-    return this.#after(Buffer.concat([bytes, trailer(this.#crc, this.#rawBytes)]));
-  }
-
-  #after(bytes: Buffer): Buffer {
-    const sent = this.#begun ? bytes : Buffer.concat([gzipHeader, bytes]);
-    this.#begun = true;
-    return sent;
-  }
-}
+/** Ends a gzip member whose pieces were sent as they came, none of them final. */
+export const gzipEnd = (sent: Measure): Buffer =>
+  Buffer.concat([storedPiece(Buffer.alloc(0), true).bytes, trailer(sent)]);

@@ -4,13 +4,14 @@ import { CorruptObjectError, unlessSync } from "../store/errors.ts";
 import { maxRunBytes, sha256 } from "../store/layout.ts";
 import type { ByteRange } from "../store/storage.ts";
 import {
-  combineCrc,
   compressPiece,
   type DeflatePiece,
   gzipHeader,
   inflateOptions,
   inflatePieces,
   joinGzip,
+  type Measure,
+  measureOf,
   release,
   storedHeaderBytes,
   storedPiece,
@@ -42,11 +43,8 @@ interface Frame {
 
 const pageFrame: Frame = { opening: Buffer.from("[\n"), separator, closing: Buffer.from("\n]") };
 
-/** `crc` is the CRC-32 of the raw bytes. */
-export interface Run {
+export interface Run extends Measure {
   compressedBytes: number;
-  rawBytes: number;
-  crc: number;
 }
 
 /** The part of a page's table entry that reading the page needs. */
@@ -172,13 +170,9 @@ export function runsPiece(
   frame = pageFrame,
 ): DeflatePiece {
   const { offset, bytes } = rangeOfRuns(runs, first, last, frame);
-  const separatorCrc = crc32(frame.separator);
-  let { rawBytes, crc } = runs[first]!;
-  for (const run of runs.slice(first + 1, last + 1)) {
-    crc = combineCrc(combineCrc(crc, separatorCrc, separator.length), run.crc, run.rawBytes);
-    rawBytes += separator.length + run.rawBytes;
-  }
-  return { bytes: stored.subarray(offset, offset + bytes), rawBytes, crc };
+  const joint = { rawBytes: frame.separator.length, crc: crc32(frame.separator) };
+  const measure = measureOf(withBetween<Measure>(runs.slice(first, last + 1), joint));
+  return { bytes: stored.subarray(offset, offset + bytes), ...measure };
 }
 
 const runHashOf = (bytes: Buffer) => sha256(bytes).slice(0, 2 * runHashBytes);

@@ -9,7 +9,7 @@ import {
   type Sides,
 } from "../../changes/difference.ts";
 import { ChangePart, partLines, putLine } from "../../changes/record.ts";
-import { compressPiece, type DeflatePiece, GzipMember } from "../../format/gzip.ts";
+import { compressPiece, type DeflatePiece, gzipEnd, gzipHeader, measureOf } from "../../format/gzip.ts";
 import { type CompressedPage, readRun, runMarkets } from "../../format/page.ts";
 import type { Turn } from "../../store/in-parallel.ts";
 import { layout } from "../../store/layout.ts";
@@ -67,12 +67,13 @@ export async function* readChangesGzip(
   net: NetChanges,
   skip: number,
 ): AsyncGenerator<StreamChunk, void, void> {
-  const member = new GzipMember();
+  let [head, sent] = [gzipHeader, measureOf([])];
   for (const { count, text, piece } of chunksOf(net, skip)) {
     const deflated = piece ? await piece() : await compressPiece(await text(), level);
-    yield { count, text: member.add(deflated) };
+    yield { count, text: Buffer.concat([head, deflated.bytes]) };
+    [head, sent] = [Buffer.alloc(0), measureOf([sent, deflated])];
   }
-  yield { count: 0, text: member.end() };
+  yield { count: 0, text: Buffer.concat([head, gzipEnd(sent)]) };
 }
 
 function* chunksOf({ deletes, puts, texts }: NetChanges, skip: number): Generator<Chunk> {
