@@ -48,69 +48,49 @@ interface Writer {
 }
 
 /** Writes a change record while two archives are compared. Memory holds one part of each side. */
-export class ChangeRecordWriter {
-  readonly #objects: Writer;
-  readonly #before: SideWriter;
-  readonly #after: SideWriter;
-
-  constructor(objects: Writer) {
-    this.#objects = objects;
-    this.#before = new SideWriter(objects);
-    this.#after = new SideWriter(objects);
-  }
-
-  get lines(): number {
-    return this.#before.lines + this.#after.lines;
-  }
-
-  /** Places come from the oldest to the newest. */
-  async add({ before, after }: ChangedLines): Promise<void> {
-    if (before) await this.#before.add(before);
-    if (after) await this.#after.add(after);
-  }
-
-  async finish(named: Pick<ChangeRecord, "since" | "until" | "counts">): Promise<ObjectRef> {
-    const { since, until } = named;
-    const { added, changed, removed } = named.counts;
-    const counts = { added, changed, removed };
-    const [before, after] = [await this.#before.finish(), await this.#after.finish()];
-    const record: ChangeRecord = { formatVersion, since, until, counts, before, after };
-    const bytes = Buffer.from(JSON.stringify(record));
-    const ref = referTo(bytes);
-    await this.#objects.write(layout.changeRecord(ref.hash), bytes);
-    return ref;
-  }
+export function changeRecordWriter(objects: Writer) {
+  const [lost, gained] = [sideWriter(objects), sideWriter(objects)];
+  return {
+    /** Places come from the oldest to the newest. */
+    async add({ before, after }: ChangedLines): Promise<void> {
+      if (before) await lost.add(before);
+      if (after) await gained.add(after);
+    },
+    async finish(named: Pick<ChangeRecord, "since" | "until" | "counts">): Promise<ObjectRef> {
+      const { since, until } = named;
+      const { added, changed, removed } = named.counts;
+      const counts = { added, changed, removed };
+      const [before, after] = [await lost.finish(), await gained.finish()];
+      const record: ChangeRecord = { formatVersion, since, until, counts, before, after };
+      const bytes = Buffer.from(JSON.stringify(record));
+      const ref = referTo(bytes);
+      await objects.write(layout.changeRecord(ref.hash), bytes);
+      return ref;
+    },
+  };
 }
 
-class SideWriter {
-  readonly #objects: Writer;
-  readonly #parts: ChangeRecord["before"] = [];
-  #texts: MarketLine[] = [];
-  lines = 0;
-
-  constructor(objects: Writer) {
-    this.#objects = objects;
+function sideWriter(objects: Writer) {
+  const parts: ChangePartRef[] = [];
+  let texts: MarketLine[] = [];
+  async function endPart(): Promise<void> {
+    const bytes = await encodeChangePart(texts.reverse());
+    const ref = { ...referTo(bytes), lines: texts.length };
+    texts = [];
+    await objects.write(layout.changePart(ref.hash), bytes);
+    parts.push(ref);
   }
-
-  async add({ id, resolvedAt, line }: MarketLine): Promise<void> {
-    // Copies, since the line may be a view of a whole page or file.
-    this.#texts.push({ id, resolvedAt, line: Buffer.from(line) });
-    this.lines += 1;
-    if (this.#texts.length === partLines) await this.#endPart();
-  }
-
-  async finish(): Promise<ChangeRecord["before"]> {
-    if (this.#texts.length > 0) await this.#endPart();
-    return this.#parts;
-  }
-
-  async #endPart(): Promise<void> {
-    const bytes = await encodeChangePart(this.#texts.reverse());
-    const ref = { ...referTo(bytes), lines: this.#texts.length };
-    this.#texts = [];
-    await this.#objects.write(layout.changePart(ref.hash), bytes);
-    this.#parts.push(ref);
-  }
+  return {
+    async add({ id, resolvedAt, line }: MarketLine): Promise<void> {
+      // Copies, since the line may be a view of a whole page or file.
+      texts.push({ id, resolvedAt, line: Buffer.from(line) });
+      if (texts.length === partLines) await endPart();
+    },
+    async finish(): Promise<ChangePartRef[]> {
+      if (texts.length > 0) await endPart();
+      return parts;
+    },
+  };
 }
 
 /** Records what differs between two snapshots of a store; undefined when that is too much. */
@@ -120,14 +100,14 @@ export async function recordBetween(
   since: Commit,
   until: Commit,
 ): Promise<{ ref: ObjectRef; counts: ChangeCounts } | undefined> {
-  const writer = new ChangeRecordWriter(objects);
+  const writer = changeRecordWriter(objects);
   const sides: Sides = { before: new Entries(), after: new Entries() };
   const older = await readManifest(storage, since);
   const newer = await readManifest(storage, until, older);
   for await (const rows of differingRows(objectsIn(storage), older, newer)) {
     for (const side of ["before", "after"] as const) if (rows[side]) sides[side].add(rowOf(rows[side]));
     await writer.add(rows);
-    if (writer.lines > maxRecordLines) return undefined;
+    if (sides.before.size + sides.after.size > maxRecordLines) return undefined;
   }
   const counts = countsOf(await difference(sides));
   const names = { since: since.entry.snapshotId, until: until.entry.snapshotId, counts };

@@ -3,7 +3,7 @@ import { bucketStarts, filterFields } from "../../schemas/filters.ts";
 import { marketMembers } from "../../schemas/market.ts";
 import { ProtocolScore } from "../../schemas/records.ts";
 import type { ChangeCounts, Manifest, NamedObject } from "../../schemas/store/stored-objects.ts";
-import { bounds, forgeTiers } from "../../schemas/versions.ts";
+import { bounds, forgeScaleNumber } from "../../schemas/versions.ts";
 import { firstWhere } from "../format/bytes.ts";
 import { type MarketLine, memberOfLine, textOf } from "../format/market-line.ts";
 import { ObjectError, unless } from "../store/errors.ts";
@@ -36,8 +36,7 @@ export async function protocolChanges(
   await inParallel(changed, async (slug) => {
     const both = async () => [await membersOf(before[slug]!), await membersOf(after[slug]!)];
     const [old, fresh = []] = (await unless(ObjectError, both)) ?? [];
-    for (const [name, text] of fresh)
-      if (old?.get(name) !== text) fields.set(name, (fields.get(name) ?? 0) + 1);
+    for (const [name, text] of fresh) if (old?.get(name) !== text) addTo(fields, name, 1);
   });
   const first = (slugs: readonly string[]) => slugs.toSorted().slice(0, namedFirst);
   return {
@@ -89,71 +88,68 @@ const maxWaiting = 500_000;
 
 const members = marketMembers.filter((name) => name !== "id");
 
+const addTo = <Key>(counts: Map<Key, number>, key: Key, by: number) =>
+  counts.set(key, (counts.get(key) ?? 0) + by);
+
 /** Memory does not grow with the number of markets, unless they moved within the archive. */
-export class DetailCount {
-  readonly #sides: Sides;
-  readonly #difference: Difference;
-  readonly #fields = new Map<string, number>();
-  readonly #composite = new Map<number, number>();
-  readonly #tiers = new Map<string, number>();
+export function detailCount(sides: Sides, found: Difference) {
+  const fields = new Map<string, number>();
+  const composites = new Map<number, number>();
+  const tiers = new Map<string, number>();
   /** By index in `changed`: digests of the members of a market of which one text was seen. */
-  readonly #waiting = new Map<number, number[]>();
-  #tooMany = false;
+  const waiting = new Map<number, number[]>();
+  let tooMany = false;
 
-  constructor(sides: Sides, difference: Difference) {
-    this.#sides = sides;
-    this.#difference = difference;
-  }
-
-  add({ before, after }: ChangedLines): void {
-    if (before) this.#shift(before.line, -1);
-    if (after) this.#shift(after.line, 1);
-    if (before && after) this.#compare(digestsOf(before.line), digestsOf(after.line));
-    else if (before) this.#pair(before, "before");
-    else if (after) this.#pair(after, "after");
-  }
-
-  get details(): MarketDetails | null {
-    if (this.#tooMany) return null;
-    const nonZero = <Key>(counts: Map<Key, number>) => [...counts].filter(([, count]) => count !== 0);
-    return {
-      fields: Object.fromEntries(
-        members.flatMap((name) => (this.#fields.has(name) ? [[name, this.#fields.get(name)!]] : [])),
-      ),
-      composite: nonZero(this.#composite)
-        .sort(([a], [b]) => a - b)
-        .map(([from, shift]) => ({ from, to: lastOf(from), shift })),
-      tiers: Object.fromEntries(nonZero(this.#tiers).sort(([a], [b]) => tierRank(a) - tierRank(b))),
-    };
-  }
-
-  #shift(line: Buffer, by: number): void {
-    const [composite, tier] = [Number(memberOfLine(line, "composite")), textOf(line, "tier")];
-    const bucket = starts.findLast((from) => from <= composite)!;
-    this.#composite.set(bucket, (this.#composite.get(bucket) ?? 0) + by);
-    this.#tiers.set(tier, (this.#tiers.get(tier) ?? 0) + by);
+  function shift(line: Buffer, by: number): void {
+    const composite = Number(memberOfLine(line, "composite"));
+    addTo(composites, starts.findLast((from) => from <= composite)!, by);
+    addTo(tiers, textOf(line, "tier"), by);
   }
 
   /** The other text of a changed market that moved comes from elsewhere in the archive. */
-  #pair({ id, line }: MarketLine, side: keyof Sides): void {
-    const changed = this.#difference.changed[side];
-    const idAt = (at: number) => this.#sides[side].id(changed[at]!);
+  function pair({ id, line }: MarketLine, side: keyof Sides): void {
+    const changed = found.changed[side];
+    const idAt = (at: number) => sides[side].id(changed[at]!);
     const index = firstWhere(0, changed.length, (at) => idAt(at) >= id);
-    if (index === changed.length || idAt(index) !== id || this.#tooMany) return;
+    if (index === changed.length || idAt(index) !== id || tooMany) return;
     const digests = digestsOf(line);
-    const other = this.#waiting.get(index);
+    const other = waiting.get(index);
     if (other) {
-      this.#waiting.delete(index);
-      this.#compare(other, digests);
-    } else this.#waiting.set(index, digests);
-    this.#tooMany = this.#waiting.size > maxWaiting;
-    if (this.#tooMany) this.#waiting.clear();
+      waiting.delete(index);
+      compare(other, digests);
+    } else waiting.set(index, digests);
+    tooMany = waiting.size > maxWaiting;
+    if (tooMany) waiting.clear();
   }
 
-  #compare(before: readonly number[], after: readonly number[]): void {
+  function compare(before: readonly number[], after: readonly number[]): void {
     for (const [member, name] of members.entries())
-      if (before[member] !== after[member]) this.#fields.set(name, (this.#fields.get(name) ?? 0) + 1);
+      if (before[member] !== after[member]) addTo(fields, name, 1);
   }
+
+  return {
+    add({ before, after }: ChangedLines): void {
+      if (before) shift(before.line, -1);
+      if (after) shift(after.line, 1);
+      if (before && after) compare(digestsOf(before.line), digestsOf(after.line));
+      else if (before) pair(before, "before");
+      else if (after) pair(after, "after");
+    },
+    result(): MarketDetails | null {
+      if (tooMany) return null;
+      const nonZero = <Key>(counts: Map<Key, number>) => [...counts].filter(([, count]) => count !== 0);
+      const named = members.filter((name) => fields.has(name));
+      return {
+        fields: Object.fromEntries(named.map((name) => [name, fields.get(name)!])),
+        composite: nonZero(composites)
+          .sort(([a], [b]) => a - b)
+          .map(([from, shift]) => ({ from, to: lastOf(from), shift })),
+        tiers: Object.fromEntries(
+          nonZero(tiers).sort(([a], [b]) => forgeScaleNumber(a) - forgeScaleNumber(b)),
+        ),
+      };
+    },
+  };
 }
 
 export function summaryOf({ before, after }: Sides, found: Difference): Summary {
@@ -170,8 +166,6 @@ export function summaryOf({ before, after }: Sides, found: Difference): Summary 
 }
 
 const lastOf = (from: number) => (starts.find((other) => other > from) ?? bounds.composite.max + 1) - 1;
-
-const tierRank = (tier: string) => (forgeTiers as readonly string[]).indexOf(tier);
 
 // One false match in 2^32 does no harm in a summary.
 const digestsOf = (line: Buffer) => members.map((name) => crc32(memberOfLine(line, name) ?? ""));

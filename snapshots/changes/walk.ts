@@ -25,98 +25,62 @@ export async function* differingRows(
   turn?: Turn,
   lost: ReadonlySet<string> = new Set(),
 ): AsyncGenerator<{ before?: DifferingRow; after?: DifferingRow }, void, void> {
-  const [old, fresh] = [new Side(read, older, newer, turn), new Side(read, newer, older, turn)];
-  const [rootsBefore, rootsAfter] = [await old.roots(), await fresh.roots()];
-  const [before, after] = [new Ahead(old.rows(rootsAfter.union(lost))), new Ahead(fresh.rows(rootsBefore))];
-  for (;;) {
-    const [a, b] = [await before.first(), await after.first()];
-    if (!a && !b) return;
+  const [old, fresh] = [alone(older, newer), alone(newer, older)];
+  const rootsOf = async (segments: readonly SegmentRef[]) => {
+    const roots = new Set<string>();
+    for await (const { root } of pagesOf(read, segments, turn)) roots.add(root);
+    return roots;
+  };
+  const [rootsBefore, rootsAfter] = [await rootsOf(old), await rootsOf(fresh)];
+  const before = rowsOf(read, old, rootsAfter.union(lost), turn);
+  const after = rowsOf(read, fresh, rootsBefore, turn);
+  let [a, b] = [(await before.next()).value, (await after.next()).value];
+  while (a || b) {
     const order = !a ? 1 : !b ? -1 : compareKeys(a, b);
-    if (order <= 0) before.drop();
-    if (order >= 0) after.drop();
     if (order < 0) yield { before: a! };
     else if (order > 0) yield { after: b! };
     else if (!a!.line.equals(b!.line)) yield { before: a!, after: b! };
+    if (order <= 0) a = (await before.next()).value;
+    if (order >= 0) b = (await after.next()).value;
   }
 }
 
-/** Without the segments that the other snapshot has too. */
-class Side {
-  readonly #read: ReadObject;
-  readonly #segments: readonly SegmentRef[];
-  readonly #turn: Turn | undefined;
+/** The segments of a snapshot that the other does not have. */
+function alone({ segments }: Pick<Manifest, "segments">, other: Pick<Manifest, "segments">): SegmentRef[] {
+  const shared = new Set(other.segments.map(({ root }) => root));
+  return segments.filter(({ root }) => !shared.has(root));
+}
 
-  constructor(
-    read: ReadObject,
-    manifest: Pick<Manifest, "segments">,
-    other: Pick<Manifest, "segments">,
-    turn: Turn | undefined,
-  ) {
-    this.#read = read;
-    this.#turn = turn;
-    const shared = new Set(other.segments.map(({ root }) => root));
-    this.#segments = manifest.segments.filter(({ root }) => !shared.has(root));
-  }
-
-  async roots(): Promise<Set<string>> {
-    const roots = new Set<string>();
-    for (const ref of this.#segments) {
-      const { key, stored } = await this.#open(ref);
-      for (const { root } of readPages(key, stored)) roots.add(root);
-    }
-    return roots;
-  }
-
-  /** Skips the pages that the other snapshot has. Page by page, from the oldest. */
-  async *rows(shared: ReadonlySet<string>): AsyncGenerator<DifferingRow[], void, void> {
-    for (const ref of this.#segments) {
-      const { key, stored } = await this.#open(ref);
-      for (const page of readPages(key, stored))
-        if (!shared.has(page.root)) yield (await this.#rows(page)).reverse();
-    }
-  }
-
-  async #open(ref: SegmentRef) {
+async function* pagesOf(
+  read: ReadObject,
+  segments: readonly SegmentRef[],
+  turn?: Turn,
+): AsyncGenerator<Page, void, void> {
+  for (const ref of segments) {
     const key = layout.segment(ref.hash);
-    const stored = await this.#read(key, ref);
-    await this.#turn?.();
-    return { key, stored };
+    const stored = await read(key, ref);
+    await turn?.();
+    yield* readPages(key, stored);
   }
+}
 
-  async #rows(page: Page): Promise<DifferingRow[]> {
+/** From the oldest. Skips the pages that the other snapshot has. */
+async function* rowsOf(
+  read: ReadObject,
+  segments: readonly SegmentRef[],
+  shared: ReadonlySet<string>,
+  turn?: Turn,
+): AsyncGenerator<DifferingRow, undefined, void> {
+  for await (const page of pagesOf(read, segments, turn)) {
+    if (shared.has(page.root)) continue;
     const key = layout.page(page.hash);
-    const stored = await this.#read(key, page);
+    const stored = await read(key, page);
     const rows: DifferingRow[] = [];
     for (const run of page.runs.keys()) {
-      await this.#turn?.();
+      await turn?.();
       for (const line of readRun(key, stored, page, run))
         rows.push({ ...marketOfLine(key, line), page, index: rows.length });
     }
-    return rows;
-  }
-}
-
-/** Lets its reader look one item ahead. */
-class Ahead<T> {
-  readonly #batches: AsyncGenerator<T[], void, void>;
-  #batch: T[] = [];
-  #at = 0;
-
-  constructor(batches: AsyncGenerator<T[], void, void>) {
-    this.#batches = batches;
-  }
-
-  async first(): Promise<T | undefined> {
-    while (this.#at === this.#batch.length) {
-      const { value, done } = await this.#batches.next();
-      if (done) return undefined;
-      this.#batch = value;
-      this.#at = 0;
-    }
-    return this.#batch[this.#at];
-  }
-
-  drop(): void {
-    this.#at += 1;
+    for (const row of rows.reverse()) yield row;
   }
 }

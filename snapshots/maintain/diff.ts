@@ -2,7 +2,7 @@ import { Fault } from "../../schemas/errors.ts";
 import type { Commit, Manifest, NamedObject } from "../../schemas/store/stored-objects.ts";
 import { difference, Entries, type Sides } from "../changes/difference.ts";
 import { rowOf } from "../changes/record.ts";
-import { DetailCount, protocolChanges, summaryOf } from "../changes/summary.ts";
+import { detailCount, protocolChanges, summaryOf } from "../changes/summary.ts";
 import { differingRows } from "../changes/walk.ts";
 import { MissingObjectError } from "../store/errors.ts";
 import { layout } from "../store/layout.ts";
@@ -31,13 +31,13 @@ export async function diff(storage: Storage, older: string, newer: string, signi
     if (rows.after) sides.after.add(rowOf(rows.after));
   }
   const found = await difference(sides);
-  const count = new DetailCount(sides, found);
+  const count = detailCount(sides, found);
   for await (const rows of differingRows(read, before, after)) count.add(rows);
   return {
     since: named(since),
     until: named(until),
     changes: {
-      markets: { ...summaryOf(sides, found), details: count.details },
+      markets: { ...summaryOf(sides, found), details: count.result() },
       protocols: await protocolChanges(before.scores.records, after.scores.records, record),
     },
   };

@@ -3,8 +3,8 @@ import { Fault } from "../../schemas/errors.ts";
 import { type ChangeCounts, maxProtocols, type ObjectRef } from "../../schemas/store/stored-objects.ts";
 import { feedVersion } from "../../schemas/versions.ts";
 import { type Difference, difference, Entries, type Sides } from "../changes/difference.ts";
-import { ChangeRecordWriter, maxRecordLines, rowOf } from "../changes/record.ts";
-import { DetailCount, type MarketChanges, summaryOf } from "../changes/summary.ts";
+import { changeRecordWriter, maxRecordLines, rowOf } from "../changes/record.ts";
+import { detailCount, type MarketChanges, summaryOf } from "../changes/summary.ts";
 import { type MarketLine, memberOfLine, sharedText } from "../format/market-line.ts";
 import { nameOfAll } from "../sources/files/source-files.ts";
 import { type FileNumbers, SourceRefusal, type Sources } from "../sources/sources.ts";
@@ -98,10 +98,10 @@ export function archiveChanges(
   compared: ArchiveDifference | undefined,
   total: number,
 ) {
-  const record = new ChangeRecordWriter(objects);
+  const record = changeRecordWriter(objects);
   /** Undefined where the changes are not recorded: nothing is known of them, or they are too many. */
   const details =
-    compared && isRecordable(compared) ? new DetailCount(compared.sides, compared.found) : undefined;
+    compared && isRecordable(compared) ? detailCount(compared.sides, compared.found) : undefined;
   const take: TakeDifference = async (rows) => {
     details!.add(rows);
     await record.add(rows);
@@ -110,7 +110,7 @@ export function archiveChanges(
   const markets = (): MarketChanges | undefined => {
     if (!compared) return allNew(total);
     if (!compared.whole) return undefined;
-    return { ...summaryOf(compared.sides, compared.found), details: details?.details ?? null };
+    return { ...summaryOf(compared.sides, compared.found), details: details?.result() ?? null };
   };
   return {
     objects,
