@@ -52,8 +52,11 @@ export async function countFacets(
     for (const [place, segment] of index.segments.entries()) {
       if (matches.segments[place]!.count === 0) continue;
       await turn(Math.ceil((counters.length * segment.markets) / marketsPerStep));
-      const matched = new MatchedSegment(segment, matches.segments[place]!);
-      const tallies = matched.tally(counters.map(([, counter]) => counter.bucketsIn?.(segment)));
+      const matched = matchedIn(segment, matches.segments[place]!);
+      const tallies = tally(
+        matched,
+        counters.map(([, counter]) => counter.bucketsIn?.(segment)),
+      );
       for (const [asked, [, counter]] of counters.entries()) counter.add(matched, tallies[asked]!);
     }
     const facets: Record<string, Facet> = {};
@@ -63,65 +66,54 @@ export async function countFacets(
 }
 
 function counterOf(index: ArchiveIndex, name: string, limit: number): Counter {
-  if (name === "month") return new MonthCounter();
+  if (name === "month") return monthCounter();
   const row = feedFields(index.version).find(({ field }) => field === name)!;
   return row.kind === "label"
-    ? new LabelCounter(row.field, index.tables[row.field], limit)
-    : new IntegerCounter(row, limit);
+    ? labelCounter(row.field, index.tables[row.field], limit)
+    : integerCounter(row, limit);
 }
 
 type IntegerField = Extract<FilterField, { kind: "integer" }>;
 
-class IntegerCounter implements Counter {
-  readonly #row: IntegerField;
-  readonly #limit: number;
-  readonly #tallies: (Tally & { from: number })[];
-
-  constructor(row: IntegerField, limit: number) {
-    this.#row = row;
-    this.#limit = limit;
-    this.#tallies = bucketStarts(row).map((from) => ({ from, count: 0, disputed: 0 }));
-  }
-
-  bucketsIn({ integers }: SegmentColumns): Buckets {
-    const { field, bucketWidth } = this.#row;
-    const column = integers.get(field)!;
-    return { column, width: bucketWidth, buckets: this.#talliesOf(column).length };
-  }
-
+function integerCounter(row: IntegerField, limit: number): Counter {
+  const { field, values, bucketWidth: width } = row;
+  const tallies = bucketStarts(row).map((from) => ({ from, count: 0, disputed: 0 }));
   /** Those of the buckets that have values of a column. */
-  #talliesOf({ min, max }: IntegerColumn): Tally[] {
-    const first = Math.floor((min - this.#row.min) / this.#row.bucketWidth);
-    return this.#tallies.filter(({ from }, place) => place >= first && from <= max);
-  }
-
-  add({ segment }: MatchedSegment, tallies: Uint32Array): void {
-    let next = 0;
-    for (const tally of this.#talliesOf(segment.integers.get(this.#row.field)!)) {
-      tally.count += tallies[next]!;
-      tally.disputed += tallies[next + 1]!;
-      next += 2;
-    }
-  }
-
-  async result(): Promise<LabelFacet | ScoreFacet> {
-    const { values, bucketWidth: width, max } = this.#row;
-    if (values) {
-      const found = this.#tallies.map(({ count, disputed }, position) => {
-        return { value: values[position]!, count, disputed };
+  const talliesOf = ({ min, max }: IntegerColumn) => {
+    const first = Math.floor((min - row.min) / width);
+    return tallies.filter(({ from }, place) => place >= first && from <= max);
+  };
+  return {
+    bucketsIn({ integers }) {
+      const column = integers.get(field)!;
+      return { column, width, buckets: talliesOf(column).length };
+    },
+    add({ segment }, counted) {
+      let next = 0;
+      for (const tally of talliesOf(segment.integers.get(field)!)) {
+        tally.count += counted[next]!;
+        tally.disputed += counted[next + 1]!;
+        next += 2;
+      }
+    },
+    async result() {
+      if (values) {
+        const found = tallies.map(({ count, disputed }, position) => {
+          return { value: values[position]!, count, disputed };
+        });
+        const all = found.filter(({ count }) => count > 0);
+        const ordered = all.toSorted((a, b) => b.count - a.count || (a.value < b.value ? -1 : 1));
+        const other = { count: 0, disputed: 0 };
+        for (const tally of ordered.slice(limit)) addTo(other, tally);
+        return { distinct: all.length, buckets: ordered.slice(0, limit), other };
+      }
+      const buckets = tallies.map(({ from, count, disputed }, position) => {
+        const next = tallies[position + 1];
+        return { from, to: next ? next.from - 1 : row.max, count, disputed };
       });
-      const all = found.filter(({ count }) => count > 0);
-      const ordered = all.toSorted((a, b) => b.count - a.count || (a.value < b.value ? -1 : 1));
-      const other = { count: 0, disputed: 0 };
-      for (const tally of ordered.slice(this.#limit)) addTo(other, tally);
-      return { distinct: all.length, buckets: ordered.slice(0, this.#limit), other };
-    }
-    const buckets = this.#tallies.map(({ from, count, disputed }, position) => {
-      const next = this.#tallies[position + 1];
-      return { from, to: next ? next.from - 1 : max, count, disputed };
-    });
-    return { width, buckets };
-  }
+      return { width, buckets };
+    },
+  };
 }
 
 // Labels looked at between two turns of other requests.
@@ -129,43 +121,12 @@ const labelsAtOnce = 16_384;
 // The best labels are sorted again when there are this many too many.
 const spare = 256;
 
-class LabelCounter implements Counter {
-  readonly #field: LabelName;
-  readonly #table: LabelTable;
-  readonly #limit: number;
-  readonly #counts: Uint32Array;
-  readonly #disputed: Uint32Array;
+function labelCounter(field: LabelName, table: LabelTable, limit: number): Counter {
+  const [counts, disputed] = [new Uint32Array(table.size), new Uint32Array(table.size)];
+  /** By count, highest first, then by label in code unit order. */
+  const compare = (a: number, b: number): number => counts[b]! - counts[a]! || table.compare(a, b);
 
-  constructor(field: LabelName, table: LabelTable, limit: number) {
-    this.#field = field;
-    this.#table = table;
-    this.#limit = limit;
-    this.#counts = new Uint32Array(table.size);
-    this.#disputed = new Uint32Array(table.size);
-  }
-
-  bucketsIn({ labels }: SegmentColumns): Buckets {
-    const { codes } = labels.get(this.#field)!;
-    return { column: codes, width: 1, buckets: codes.max - codes.min + 1 };
-  }
-
-  add(matched: MatchedSegment, tallies: Uint32Array): void {
-    const column = matched.segment.labels.get(this.#field)!;
-    let next = 0;
-    // Code 0 stands for all rare labels together.
-    if (column.codes.min === 0) {
-      if (tallies[next]! > 0) this.#addRare(matched, column);
-      next += 2;
-    }
-    for (const id of column.frequentIds) {
-      this.#counts[id]! += tallies[next]!;
-      this.#disputed[id]! += tallies[next + 1]!;
-      next += 2;
-    }
-  }
-
-  #addRare({ bits, disputed: marks }: MatchedSegment, { rareIds, rare }: LoadedLabelColumn): void {
-    const [counts, disputed] = [this.#counts, this.#disputed];
+  function addRare({ bits, disputed: marks }: MatchedSegment, { rareIds, rare }: LoadedLabelColumn): void {
     for (let word = 0; word < bits.length; word += 1) {
       const those = rare.bits[word]!;
       for (let left = those & bits[word]!; left !== 0; left &= left - 1) {
@@ -177,73 +138,88 @@ class LabelCounter implements Counter {
     }
   }
 
-  async result(turn: Turn): Promise<LabelFacet> {
-    const [counts, disputed] = [this.#counts, this.#disputed];
-    const other = { count: 0, disputed: 0 };
-    let distinct = 0;
-    let best: number[] = [];
-    let worst: number | undefined;
-    const keepBest = () => {
-      best = best.sort(this.#compare).slice(0, this.#limit);
-      worst = best[this.#limit - 1];
-    };
-    for (let from = 0; from < counts.length; from += labelsAtOnce) {
-      await turn(1);
-      const to = Math.min(counts.length, from + labelsAtOnce);
-      for (let id = from; id < to; id += 1) {
-        if (counts[id] === 0) continue;
-        distinct += 1;
-        addTo(other, { count: counts[id]!, disputed: disputed[id]! });
-        if (worst !== undefined && this.#compare(id, worst) > 0) continue;
-        best.push(id);
-        if (best.length === this.#limit + spare) keepBest();
+  return {
+    bucketsIn({ labels }) {
+      const { codes } = labels.get(field)!;
+      return { column: codes, width: 1, buckets: codes.max - codes.min + 1 };
+    },
+    add(matched, tallies) {
+      const column = matched.segment.labels.get(field)!;
+      let next = 0;
+      // Code 0 stands for all rare labels together.
+      if (column.codes.min === 0) {
+        if (tallies[next]! > 0) addRare(matched, column);
+        next += 2;
       }
-    }
-    keepBest();
-    const buckets = best.map((id) => {
-      addTo(other, { count: -counts[id]!, disputed: -disputed[id]! });
-      return { value: this.#table.label(id), count: counts[id]!, disputed: disputed[id]! };
-    });
-    return { distinct, buckets, other };
-  }
-
-  /** By count, highest first, then by label in code unit order. */
-  #compare = (a: number, b: number): number =>
-    this.#counts[b]! - this.#counts[a]! || this.#table.compare(a, b);
+      for (const id of column.frequentIds) {
+        counts[id]! += tallies[next]!;
+        disputed[id]! += tallies[next + 1]!;
+        next += 2;
+      }
+    },
+    async result(turn) {
+      const other = { count: 0, disputed: 0 };
+      let distinct = 0;
+      let best: number[] = [];
+      let worst: number | undefined;
+      const keepBest = () => {
+        best = best.sort(compare).slice(0, limit);
+        worst = best[limit - 1];
+      };
+      for (let from = 0; from < counts.length; from += labelsAtOnce) {
+        await turn(1);
+        const to = Math.min(counts.length, from + labelsAtOnce);
+        for (let id = from; id < to; id += 1) {
+          if (counts[id] === 0) continue;
+          distinct += 1;
+          addTo(other, { count: counts[id]!, disputed: disputed[id]! });
+          if (worst !== undefined && compare(id, worst) > 0) continue;
+          best.push(id);
+          if (best.length === limit + spare) keepBest();
+        }
+      }
+      keepBest();
+      const buckets = best.map((id) => {
+        addTo(other, { count: -counts[id]!, disputed: -disputed[id]! });
+        return { value: table.label(id), count: counts[id]!, disputed: disputed[id]! };
+      });
+      return { distinct, buckets, other };
+    },
+  };
 }
 
 /** Times ascend, so a UTC month is a range of ordinals. */
-class MonthCounter implements Counter {
+function monthCounter(): Counter {
   /** By the number of months since year 0. */
-  readonly #months = new Map<number, Tally>();
-
-  add({ segment: { times }, bits, disputed }: MatchedSegment): void {
-    for (let [from, to] = [0, 0]; from < times.markets; from = to) {
-      const date = new Date(timeAt(times, from));
-      const [year, ofYear] = [date.getUTCFullYear(), date.getUTCMonth()];
-      to = lowerBound(times, Date.UTC(year, ofYear + 1));
-      const count = countRange(bits, from, to);
-      if (count === 0) continue;
-      const month = year * 12 + ofYear;
-      const tally = this.#months.get(month) ?? { count: 0, disputed: 0 };
-      addTo(tally, { count, disputed: countRange(disputed, from, to, bits) });
-      this.#months.set(month, tally);
-    }
-  }
-
-  async result(): Promise<MonthFacet> {
-    const found = [...this.#months.keys()];
-    const first = Math.min(...found);
-    // Without months this is below 0, and there are no buckets.
-    const length = Math.max(...found) - first + 1;
-    const buckets = Array.from({ length }, (_, position) => {
-      const month = first + position;
-      const [year, ofYear] = [Math.floor(month / 12), (month % 12) + 1];
-      const value = `${year}-${String(ofYear).padStart(2, "0")}`;
-      return { value, ...(this.#months.get(month) ?? { count: 0, disputed: 0 }) };
-    });
-    return { buckets };
-  }
+  const months = new Map<number, Tally>();
+  return {
+    add({ segment: { times }, bits, disputed }) {
+      for (let [from, to] = [0, 0]; from < times.markets; from = to) {
+        const date = new Date(timeAt(times, from));
+        const [year, ofYear] = [date.getUTCFullYear(), date.getUTCMonth()];
+        to = lowerBound(times, Date.UTC(year, ofYear + 1));
+        const count = countRange(bits, from, to);
+        if (count === 0) continue;
+        const month = year * 12 + ofYear;
+        const tally = months.get(month) ?? { count: 0, disputed: 0 };
+        addTo(tally, { count, disputed: countRange(disputed, from, to, bits) });
+        months.set(month, tally);
+      }
+    },
+    async result() {
+      const found = [...months.keys()];
+      const first = Math.min(...found);
+      // Without months this is below 0, and there are no buckets.
+      const length = Math.max(...found) - first + 1;
+      const buckets = Array.from({ length }, (_, position) => {
+        const month = first + position;
+        const [year, ofYear] = [Math.floor(month / 12), (month % 12) + 1];
+        const value = `${year}-${String(ofYear).padStart(2, "0")}`;
+        return { value, ...(months.get(month) ?? { count: 0, disputed: 0 }) };
+      });
+      return { buckets };
+    },
+  };
 }
 
 /** How often a value occurs, and how often in disputed markets. */
@@ -268,72 +244,73 @@ interface Buckets {
 const sparseShare = 64;
 
 /** The matches of one segment, to be counted by the values of its columns. */
-class MatchedSegment {
-  readonly segment: SegmentColumns;
-  readonly bits: Bitmap;
-  /** The disputed markets, whether they match or not. */
-  readonly disputed: Bitmap;
-  readonly #count: number;
+const matchedIn = (
+  segment: SegmentColumns,
+  { markets, count, bits = rangeBitmap(markets, 0, markets) }: SegmentMatches,
+) => ({
+  segment,
+  count,
+  bits,
+  /** Those of all its markets, whether they match or not. */
+  disputed: segment.integers.get("disputed")!.slices,
+});
+type MatchedSegment = ReturnType<typeof matchedIn>;
 
-  constructor(
-    segment: SegmentColumns,
-    { markets, count, bits = rangeBitmap(markets, 0, markets) }: SegmentMatches,
-  ) {
-    this.segment = segment;
-    this.bits = bits;
-    this.disputed = segment.integers.get("disputed")!.slices;
-    this.#count = count;
-  }
+/** Counts in all these buckets at once: for each, its matches and, behind that, the disputed ones. */
+function tally(matched: MatchedSegment, all: readonly (Buckets | undefined)[]): Uint32Array[] {
+  const ends = [0];
+  for (const asked of all) ends.push(ends.at(-1)! + (asked?.buckets ?? 0) * 2);
+  // One array for all: each takes time to be made.
+  const together = new Uint32Array(ends.at(-1)!);
+  const tallies = all.map((_, place) => together.subarray(ends[place], ends[place + 1]));
+  const isSparse = matched.count * sparseShare <= matched.bits.length * 32;
+  (isSparse ? tallyEach : tallyTogether)(matched, all, tallies);
+  return tallies;
+}
 
-  /** Counts in all these buckets at once: for each, its matches and, behind that, the disputed ones. */
-  tally(all: readonly (Buckets | undefined)[]): Uint32Array[] {
-    const ends = [0];
-    for (const asked of all) ends.push(ends.at(-1)! + (asked?.buckets ?? 0) * 2);
-    // One array for all: each takes time to be made.
-    const together = new Uint32Array(ends.at(-1)!);
-    const tallies = all.map((_, place) => together.subarray(ends[place], ends[place + 1]));
-    if (this.#count * sparseShare <= this.bits.length * 32) this.#tallyEach(all, tallies);
-    else this.#tallyTogether(all, tallies);
-    return tallies;
-  }
-
-  #tallyTogether(all: readonly (Buckets | undefined)[], tallies: readonly Uint32Array[]): void {
-    const columns = [everyValue];
-    for (const asked of all)
-      if (asked) columns.push({ slices: asked.column.slices, width: asked.width, bounds: asked.buckets - 1 });
-    const above = sliceKernel.countColumns(this.bits, this.disputed, columns);
-    let next = 2;
-    for (const own of tallies) {
-      own[0] = above[0]!;
-      own[1] = above[1]!;
-      // What is above a bound is in the buckets behind it.
-      for (let at = 0; at < own.length - 2; at += 2, next += 2) {
-        own[at]! -= above[next]!;
-        own[at + 1]! -= above[next + 1]!;
-        own[at + 2] = above[next]!;
-        own[at + 3] = above[next + 1]!;
-      }
+function tallyTogether(
+  { bits, disputed }: MatchedSegment,
+  all: readonly (Buckets | undefined)[],
+  tallies: readonly Uint32Array[],
+): void {
+  const columns = [everyValue];
+  for (const asked of all)
+    if (asked) columns.push({ slices: asked.column.slices, width: asked.width, bounds: asked.buckets - 1 });
+  const above = sliceKernel.countColumns(bits, disputed, columns);
+  let next = 2;
+  for (const own of tallies) {
+    own[0] = above[0]!;
+    own[1] = above[1]!;
+    // What is above a bound is in the buckets behind it.
+    for (let at = 0; at < own.length - 2; at += 2, next += 2) {
+      own[at]! -= above[next]!;
+      own[at + 1]! -= above[next + 1]!;
+      own[at + 2] = above[next]!;
+      own[at + 3] = above[next + 1]!;
     }
   }
+}
 
-  #tallyEach(all: readonly (Buckets | undefined)[], tallies: readonly Uint32Array[]): void {
-    const words = this.bits.length;
-    const ordinals = ordinalsOf(this.bits, this.#count);
-    for (const [place, own] of tallies.entries()) {
-      const asked = all[place];
-      if (!asked) continue;
-      const { min, max, slices } = asked.column;
-      const { width, buckets } = asked;
-      const highest = (sliceCount(max - min) - 1) * words;
-      for (const ordinal of ordinals) {
-        const [word, bit] = [ordinal >>> 5, ordinal & 31];
-        let value = 0;
-        for (let at = highest + word; at >= 0; at -= words)
-          value = (value << 1) | ((slices[at]! >>> bit) & 1);
-        const bucket = Math.min(Math.trunc(value / width), buckets - 1) * 2;
-        own[bucket]! += 1;
-        own[bucket + 1]! += (this.disputed[word]! >>> bit) & 1;
-      }
+function tallyEach(
+  { bits, disputed, count }: MatchedSegment,
+  all: readonly (Buckets | undefined)[],
+  tallies: readonly Uint32Array[],
+): void {
+  const words = bits.length;
+  const ordinals = ordinalsOf(bits, count);
+  for (const [place, own] of tallies.entries()) {
+    const asked = all[place];
+    if (!asked) continue;
+    const { min, max, slices } = asked.column;
+    const { width, buckets } = asked;
+    const highest = (sliceCount(max - min) - 1) * words;
+    for (const ordinal of ordinals) {
+      const [word, bit] = [ordinal >>> 5, ordinal & 31];
+      let value = 0;
+      for (let at = highest + word; at >= 0; at -= words) value = (value << 1) | ((slices[at]! >>> bit) & 1);
+      const bucket = Math.min(Math.trunc(value / width), buckets - 1) * 2;
+      own[bucket]! += 1;
+      own[bucket + 1]! += (disputed[word]! >>> bit) & 1;
     }
   }
 }
