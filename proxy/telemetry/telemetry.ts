@@ -165,7 +165,7 @@ export function registerGauges(
   });
   gauge("http_connections", "Open connections", "sum", connections);
 
-  const caches = () => Object.entries({ public: objects.counts(), private: catalog.objects.counts() });
+  const caches = () => Object.entries({ public: objects.counts(), private: catalog.objects.kept.counts() });
   new Gauge({
     name: "prs_cache_bytes",
     help: "Stored objects in memory",

@@ -105,6 +105,10 @@ export class IdFilter {
     }
   }
 
+  get residentBytes(): number {
+    return this.#words.byteLength;
+  }
+
   mayHold(hash: number): boolean {
     for (let probe = 0; probe < probes; probe += 1)
       if (!hasBit(this.#words, this.#bitOf(hash, probe))) return false;

@@ -23,6 +23,7 @@ import {
   tableBytes,
   timeAt,
 } from "./columns.ts";
+import type { IdFilter } from "./id-table.ts";
 import {
   buildIndex,
   type IndexColumns,
@@ -57,6 +58,8 @@ import {
 /** A segment's index in memory. */
 export interface Segment extends SegmentColumns, PageTable {
   residentBytes: number;
+  /** Once somebody looked for an id. */
+  idFilter?: IdFilter;
 }
 
 const magic = "PRSSEG\r\n";

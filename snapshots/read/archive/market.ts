@@ -20,7 +20,7 @@ export interface FoundMarket {
 }
 
 export async function findMarket(catalog: Catalog, snapshot: Snapshot, id: string): Promise<FoundMarket> {
-  for (const ordinal of await catalog.ids.candidates(snapshot, id)) {
+  for (const ordinal of await catalog.findId(snapshot, id)) {
     const [line] = await (await Lines.read(snapshot.archive, [ordinal], catalog)).all();
     if (line && idOfLine(line) === id) return { ordinal, line };
   }

@@ -2,8 +2,7 @@ import { hash } from "node:crypto";
 import { LRUCache } from "lru-cache";
 import type { NamedObject, ObjectRef } from "../../../schemas/store/stored-objects.ts";
 import type { DeflatePiece, Spliced } from "../../format/gzip.ts";
-import { filterBytes, IdFilter, idHash, ordinalsOf, requireIds } from "../../index/id-table.ts";
-import type { Segment } from "../../index/segment.ts";
+import { IdFilter, idHash, ordinalsOf, requireIds } from "../../index/id-table.ts";
 import { WordTable } from "../../index/word-table.ts";
 import { MissingObjectError } from "../../store/errors.ts";
 import { inParallel } from "../../store/in-parallel.ts";
@@ -33,10 +32,6 @@ export class ObjectCache {
     const bytes = await this.#storage.get(key, { range });
     if (bytes) return bytes;
     throw new MissingObjectError(key);
-  }
-
-  counts() {
-    return this.kept.counts();
   }
 }
 
@@ -125,90 +120,67 @@ const stepsPerFilter = 32;
 
 /**
  * Finds markets by id. The first search in a snapshot reads the ids of all its segments once and keeps a filter of
- * each, two bytes a market, for as long as the segment itself is in memory. From then on only segments that may hold an
- * id are asked, so that ids that no market has cost no reading.
+ * each, two bytes a market, with the segment. From then on only segments that may hold an id are asked, so that ids
+ * that no market has cost no reading.
  */
-export class IdIndex {
-  readonly #storage: Storage;
-  readonly #objects: Pick<ObjectCache, "get">;
-  readonly #filters = new WeakMap<Segment, IdFilter>();
-  readonly #making = new SingleFlight<IdFilter>();
-
-  constructor(storage: Storage, objects: Pick<ObjectCache, "get">) {
-    this.#storage = storage;
-    this.#objects = objects;
-  }
-
+export function idIndex(storage: Storage, objects: Pick<ObjectCache, "get">) {
+  const making = new SingleFlight<IdFilter>();
   /** Ordinals of markets that may have this id: nearly always one or none. */
-  async candidates(
+  return async (
     { archive, manifest }: Pick<Snapshot, "archive" | "manifest">,
     id: string,
-  ): Promise<number[]> {
+  ): Promise<number[]> => {
     const hash = idHash(id);
-    const segments = archive.segments.map((segment, place) => ({ segment, place }));
-    const without = segments.filter(({ segment }) => !this.#filters.has(segment));
-    const make = async ({ segment, place }: (typeof segments)[number]) => {
-      const { ids } = manifest.segments[place]!;
-      const key = layout.ids(ids.hash);
-      const filter = await this.#making.run(ids.hash, async () => {
+    const segments = archive.segments.map((segment, place) => {
+      return { segment, ids: manifest.segments[place]!.ids, start: archive.starts[place]! };
+    });
+    const make = async ({ segment, ids }: (typeof segments)[number]) => {
+      segment.idFilter = await making.run(ids.hash, async () => {
+        const key = layout.ids(ids.hash);
         // Bypasses the cache: these ids would evict the pages.
-        const stored = await readObject(this.#storage, key, ids, awaitBudget);
+        const stored = await readObject(storage, key, ids, awaitBudget);
         await awaitBudget(stepsPerFilter);
         requireIds(key, stored, segment.markets);
         return new IdFilter(stored);
       });
-      this.#filters.set(segment, filter);
     };
+    const without = segments.filter(({ segment }) => !segment.idFilter);
     await inParallel(without, make, readAtOnce);
     const found: number[] = [];
-    for (const { segment, place } of segments) {
-      if (!this.#filters.get(segment)!.mayHold(hash)) continue;
-      const { ids } = manifest.segments[place]!;
-      const stored = await this.#objects.get(layout.ids(ids.hash), ids);
-      for (const ordinal of ordinalsOf(stored, hash)) found.push(archive.starts[place]! + ordinal);
+    for (const { segment, ids, start } of segments) {
+      if (!segment.idFilter!.mayHold(hash)) continue;
+      const stored = await objects.get(layout.ids(ids.hash), ids);
+      for (const ordinal of ordinalsOf(stored, hash)) found.push(start + ordinal);
     }
     return found;
-  }
-
-  residentBytes(segments: readonly Segment[]): number {
-    const filtered = segments.filter((segment) => this.#filters.has(segment));
-    return filtered.reduce((sum, { markets }) => sum + filterBytes(markets), 0);
-  }
+  };
 }
 
 // Words of common questions take half of this. With the ids there are less than 30 bytes a market.
 const bytesPerMarket = 26;
 
-/** Finds markets by words. Reads the words of a segment when somebody first looks for some there. */
-export class WordIndex {
-  readonly #storage: Storage;
-  readonly #markets: () => number;
+/**
+ * Finds markets by words. Reads the words of a segment when somebody first looks for some there. `largest` returns the
+ * number of markets in the largest snapshot in memory, whose words all fit.
+ */
+export function wordIndex(storage: Storage, largest: () => number) {
   /** By hash. A small archive may hold one segment of long questions. */
-  readonly #tables = new Memo<WordTable>(
-    { most: Number.MAX_SAFE_INTEGER },
-    ({ residentBytes }) => residentBytes,
-  );
-
-  /** `markets` returns the number of markets in the largest snapshot in memory, whose words all fit. */
-  constructor(storage: Storage, markets: () => number) {
-    this.#storage = storage;
-    this.#markets = markets;
-  }
-
-  get residentBytes(): number {
-    return this.#tables.counts().bytes;
-  }
-
-  /** The words of a segment in a snapshot of this many markets. */
-  async read(ref: ObjectRef, markets: number): Promise<WordTable> {
-    const table = await this.#tables.get(ref.hash, async () => {
-      const key = layout.words(ref.hash);
-      // Opening words takes longer than hashing them.
-      const turn = (steps = 1) => awaitBudget(3 * steps);
-      return new WordTable(key, await readObject(this.#storage, key, ref, turn));
-    });
-    // A search in a small snapshot leaves the words of a large one.
-    this.#tables.trim(bytesPerMarket * Math.max(markets, this.#markets()));
-    return table;
-  }
+  const tables = new Memo<WordTable>({ most: Number.MAX_SAFE_INTEGER }, ({ residentBytes }) => residentBytes);
+  return {
+    get residentBytes(): number {
+      return tables.counts().bytes;
+    },
+    /** The words of a segment in a snapshot of this many markets. */
+    async read(ref: ObjectRef, markets: number): Promise<WordTable> {
+      const table = await tables.get(ref.hash, async () => {
+        const key = layout.words(ref.hash);
+        // Opening words takes longer than hashing them.
+        const turn = (steps = 1) => awaitBudget(3 * steps);
+        return new WordTable(key, await readObject(storage, key, ref, turn));
+      });
+      // A search in a small snapshot leaves the words of a large one.
+      tables.trim(bytesPerMarket * Math.max(markets, largest()));
+      return table;
+    },
+  };
 }

@@ -12,7 +12,7 @@ import { readObject, unseal } from "../../store/objects.ts";
 import type { Storage } from "../../store/storage.ts";
 import { type LogReader, readAnyLog } from "../../trust/log/log-reader.ts";
 import { cacheShares, SingleFlight } from "../budgets.ts";
-import { AnswerCache, createDerived, type Derived, IdIndex, ObjectCache, WordIndex } from "./caches.ts";
+import { AnswerCache, createDerived, type Derived, idIndex, ObjectCache, wordIndex } from "./caches.ts";
 import { CommitLog, type LogEntry, type LogOptions, storedManifests } from "./commit-log.ts";
 import { Archive, type ListedSnapshot, type Snapshot, SupersededSnapshots } from "./snapshots.ts";
 
@@ -36,10 +36,10 @@ export class Catalog {
   readonly derived: Derived;
   /** Pages of responses, ready to send. */
   readonly answers: AnswerCache;
-  readonly words: WordIndex;
+  readonly words: ReturnType<typeof wordIndex>;
   /** The commits up to the newest one that is known, whose snapshot may not be loaded yet. */
   readonly log: CommitLog;
-  readonly ids: IdIndex;
+  readonly findId: ReturnType<typeof idIndex>;
   readonly #storage: Storage;
   readonly #reader: LogReader;
   readonly #tables: LabelTables = createLabelTables();
@@ -65,10 +65,10 @@ export class Catalog {
     this.answers = new AnswerCache(share(cacheShares.answers));
     const marketsOf = ({ commit }: ListedSnapshot) => commit.counts.markets;
     const held = () => [...this.#superseded.values(), ...(this.#current ? [this.#current] : [])];
-    this.words = new WordIndex(storage, () => Math.max(0, ...held().map(marketsOf)));
+    this.words = wordIndex(storage, () => Math.max(0, ...held().map(marketsOf)));
     this.#superseded = new SupersededSnapshots(share(cacheShares.superseded));
     this.log = new CommitLog(storage, options);
-    this.ids = new IdIndex(storage, this.objects);
+    this.findId = idIndex(storage, this.objects);
   }
 
   /** The snapshot that `refresh` loaded last; undefined before the first one. Its archive may be damaged. */
@@ -98,8 +98,9 @@ export class Catalog {
   /** Bytes that the indexes of all snapshots in memory take. */
   residentBytes(): number {
     const segments = this.#liveSegments();
-    const held = [...segments, ...Object.values(this.#tables), this.words];
-    return held.reduce((sum, { residentBytes }) => sum + residentBytes, this.ids.residentBytes(segments));
+    const filters = segments.flatMap(({ idFilter }) => idFilter ?? []);
+    const held = [...segments, ...filters, ...Object.values(this.#tables), this.words];
+    return held.reduce((sum, { residentBytes }) => sum + residentBytes, 0);
   }
 
   /** Bytes that superseded snapshots keep in memory: manifests, and indexes that the current snapshot does not have. */

@@ -48,7 +48,7 @@ test("an archive with a label for every second market is published within 1 GiB 
     return resident / markets;
   };
   const columns = await bytesAMarket();
-  await catalog.ids.candidates(snapshot, "00000000-0000-4000-8000-000000000000");
+  await catalog.findId(snapshot, "00000000-0000-4000-8000-000000000000");
   const withIds = await bytesAMarket();
   for (const q of ["will", "the be*", "before"])
     await (await askRows(catalog, rowsQuery(String(new URLSearchParams({ q }))), ndjsonForm)).plan();

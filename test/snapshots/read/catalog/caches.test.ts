@@ -36,7 +36,7 @@ const catalogOf = (cacheBytes: number) => new Catalog(memoryStorage(new Map()), 
 test("the caches of a catalog share its bytes: half for objects, an eighth for what follows from them", async () => {
   const { objects, derived } = catalogOf(1_280_000);
   expect(await kept((name, make) => objects.kept.get(name, make), Buffer.alloc(1000))).toBe(640);
-  expect(objects.counts()).toEqual({ bytes: 640_000, hits: 640, misses: 2001 });
+  expect(objects.kept.counts()).toEqual({ bytes: 640_000, hits: 640, misses: 2001 });
   // Beside each, what its entry takes.
   const piece = (bytes: number) => ({ bytes: Buffer.allocUnsafeSlow(bytes).subarray(0, 1) });
   expect(await kept((name, make) => derived.pieces.get(name, make), piece(800))).toBe(120);
