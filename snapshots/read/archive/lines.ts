@@ -52,119 +52,103 @@ interface RunLines extends Run {
   to: number;
 }
 
-/** The markets of one response, in order, and the stored runs that hold them. */
-export class Lines {
-  readonly #places: readonly RunLines[];
-  readonly #stored: StoredRuns;
-  readonly #derived: Derived;
+export type Lines = Awaited<ReturnType<typeof readLines>>;
 
-  private constructor(places: readonly RunLines[], stored: StoredRuns, derived: Derived) {
-    this.#places = places;
-    this.#stored = stored;
-    this.#derived = derived;
-  }
-
-  /** Fetches the runs that hold these ordinals, which descend. */
-  static async read(
-    archive: Archive,
-    ordinals: readonly number[],
-    { objects, derived }: { objects: ObjectCache; derived: Derived },
-  ): Promise<Lines> {
-    const places = placesOf(archive, ordinals);
-    return new Lines(places, await StoredRuns.read(objects, places), derived);
-  }
-
-  all(): Promise<Buffer[]> {
-    return this.#linesAt(this.#places);
-  }
-
-  /** There must be a market. */
-  async lastId(): Promise<string> {
-    const last = this.#places.at(-1);
-    if (!last) throw new RangeError("there is no last market");
-    const { page, run, to } = last;
-    return this.#derived.ids.get(`${page.hash}/${run}/${to - 1}`, async () => {
-      const [line] = await this.#linesAt([{ ...last, from: to - 1 }]);
-      return idOfLine(line!);
-    });
-  }
-
-  /**
-   * All markets with separators, as part of a gzip member. Whole runs are copied as they are stored; only parts of runs
-   * are compressed here, those that follow each other together.
-   */
-  async spliced(): Promise<Spliced> {
-    const groups = grouped(this.#places, (before, next) =>
-      isWhole(next)
-        ? isWhole(before) && before.page.hash === next.page.hash && before.run + 1 === next.run
-        : !isWhole(before),
-    );
-    const pieces = groups.flatMap((places): (DeflatePiece | Promise<DeflatePiece>)[] => {
-      const [first, last] = [places[0]!, places.at(-1)!];
-      return isWhole(first)
-        ? this.#stored.pieces(first.page, first.run, last.run)
-        : [this.#compressed(places)];
-    });
-    return splice(withBetween(await Promise.all(pieces), joint));
-  }
+/** The markets of one response, by their ordinals, which descend. Fetches the runs that hold them. */
+export async function readLines(
+  archive: Archive,
+  ordinals: readonly number[],
+  { objects, derived }: { objects: ObjectCache; derived: Derived },
+) {
+  const places = placesOf(archive, ordinals);
+  const stored = await readRuns(objects, places);
 
   /**
    * Compresses parts of runs into one piece. A single part is cached: the next client with this page size needs it too.
    */
-  #compressed(places: readonly RunLines[]): Promise<DeflatePiece> {
+  function compressed(some: readonly RunLines[]): Promise<DeflatePiece> {
     const make = async () => {
-      const text = await separated(this.#linesAt(places));
+      const text = await separated(linesAt(some));
       const piece = await compressPiece(text, constants.Z_BEST_SPEED);
       release(text);
       return piece;
     };
-    if (places.length > 1) return make();
-    const { page, run, from, to } = places[0]!;
-    return this.#derived.pieces.get(`${page.hash}/${run}/${from}-${to}`, make);
+    if (some.length > 1) return make();
+    const { page, run, from, to } = some[0]!;
+    return derived.pieces.get(`${page.hash}/${run}/${from}-${to}`, make);
   }
 
-  /** The uncompressed body, with separators between the markets. */
-  async identity(head: Buffer, tail: Buffer): Promise<Buffer[]> {
-    return [head, await separated(this.all()), tail];
-  }
-
-  async #linesAt(places: readonly RunLines[]): Promise<Buffer[]> {
+  async function linesAt(some: readonly RunLines[]): Promise<Buffer[]> {
     const runs = grouped(
-      places,
+      some,
       (before, next) => before.run === next.run && before.page.hash === next.page.hash,
     );
-    const read = (some: RunLines[][]) =>
-      some.length < worthThread ? this.#readHere(some) : this.#readAside(some);
+    const read = (batch: RunLines[][]) => (batch.length < worthThread ? readHere(batch) : readAside(batch));
     return (await inParallel(batchesOf(runs), read, batchesAtOnce)).flat();
   }
 
   /** Inflates each run on this thread, as far as its lines are needed. */
-  async #readHere(runs: readonly RunLines[][]): Promise<Buffer[]> {
+  async function readHere(runs: readonly RunLines[][]): Promise<Buffer[]> {
     const lines: Buffer[] = [];
-    for (const places of runs) {
+    for (const some of runs) {
       await awaitBudget();
-      const run = places[0]!;
-      lines.push(...linesIn(places, readRunStart(this.#stored.run(run), marketsOf(run), countOf(places))));
+      const run = some[0]!;
+      lines.push(...linesIn(some, readRunStart(stored.run(run), marketsOf(run), countOf(some))));
     }
     return lines;
   }
 
   /** Inflates the runs together, on another thread. */
-  async #readAside(runs: readonly RunLines[][]): Promise<Buffer[]> {
-    const stored = runs.map(([run]) => this.#stored.run(run!));
+  async function readAside(batch: readonly RunLines[][]): Promise<Buffer[]> {
+    const runs = batch.map(([run]) => stored.run(run!));
     await awaitBudget();
-    const raw = await inflateRuns(stored);
+    const raw = await inflateRuns(runs);
     await awaitBudget();
     let end = 0;
-    const lines = runs.flatMap((places, index) => {
+    const lines = batch.flatMap((some, index) => {
       const start = end;
-      end += stored[index]!.piece.rawBytes;
-      return linesIn(places, splitLines(raw.subarray(start, end), countOf(places)));
+      end += runs[index]!.piece.rawBytes;
+      return linesIn(some, splitLines(raw.subarray(start, end), countOf(some)));
     });
     const copied = copiesOf(lines);
     release(raw);
     return copied;
   }
+
+  return {
+    all: () => linesAt(places),
+
+    /** There must be a market. */
+    async lastId(): Promise<string> {
+      const last = places.at(-1);
+      if (!last) throw new RangeError("there is no last market");
+      const { page, run, to } = last;
+      return derived.ids.get(`${page.hash}/${run}/${to - 1}`, async () => {
+        const [line] = await linesAt([{ ...last, from: to - 1 }]);
+        return idOfLine(line!);
+      });
+    },
+
+    /**
+     * All markets with separators, as part of a gzip member. Whole runs are copied as they are stored; only parts of
+     * runs are compressed here, those that follow each other together.
+     */
+    async spliced(): Promise<Spliced> {
+      const groups = grouped(places, (before, next) =>
+        isWhole(next)
+          ? isWhole(before) && before.page.hash === next.page.hash && before.run + 1 === next.run
+          : !isWhole(before),
+      );
+      const pieces = groups.flatMap((some): (DeflatePiece | Promise<DeflatePiece>)[] => {
+        const [first, last] = [some[0]!, some.at(-1)!];
+        return isWhole(first) ? stored.pieces(first.page, first.run, last.run) : [compressed(some)];
+      });
+      return splice(withBetween(await Promise.all(pieces), joint));
+    },
+
+    /** The uncompressed body, with separators between the markets. */
+    identity: async (head: Buffer, tail: Buffer) => [head, await separated(linesAt(places)), tail],
+  };
 }
 
 /** The markets of a whole run. */
@@ -256,63 +240,39 @@ const fetchedAtOnce = 128;
 // From this share of a page on, all of it is read, since the next request is likely to need the rest.
 const wholeShare = 1 / 2;
 
-/** Runs of pages as they are stored, checked against their hashes or that of their page. */
-export class StoredRuns {
-  readonly #objects: ObjectCache;
-  readonly #pages = new Map<string, Buffer>();
-  readonly #runs = new Map<string, Buffer>();
-
-  private constructor(objects: ObjectCache) {
-    this.#objects = objects;
+/**
+ * Reads runs of pages as they are stored, checked against their hashes or that of their page. The runs of one page must
+ * ascend, and may be named more than once.
+ */
+export async function readRuns(objects: ObjectCache, needed: readonly Run[]) {
+  const pages = new Map<string, { page: CompressedPage; runs: number[] }>();
+  for (const { page, run } of needed) {
+    const known = pages.get(page.hash);
+    if (!known) pages.set(page.hash, { page, runs: [run] });
+    else if (known.runs.at(-1) !== run) known.runs.push(run);
   }
+  const wholePages = new Map<string, Buffer>();
+  const alone = new Map<string, Buffer>();
 
-  /** The runs of one page must ascend, and may be named more than once. */
-  static async read(objects: ObjectCache, needed: readonly Run[]): Promise<StoredRuns> {
-    const pages = new Map<string, { page: CompressedPage; runs: number[] }>();
-    for (const { page, run } of needed) {
-      const known = pages.get(page.hash);
-      if (!known) pages.set(page.hash, { page, runs: [run] });
-      else if (known.runs.at(-1) !== run) known.runs.push(run);
-    }
-    const stored = new StoredRuns(objects);
-    await inParallel(pages.values(), ({ page, runs }) => stored.#fetch(page, runs), fetchedAtOnce);
-    return stored;
-  }
-
-  run({ page, run }: Run): StoredRun {
-    const [piece] = this.pieces(page, run) as [DeflatePiece];
-    return { key: layout.page(page.hash), index: run, piece };
-  }
-
-  /** From `first` to `last` (inclusive), in pieces that follow each other. */
-  pieces(page: CompressedPage, first: number, last = first): DeflatePiece[] {
-    const stored = this.#pages.get(page.hash);
-    if (stored) return [runsPiece(stored, page.runs, first, last)];
-    return page.runs.slice(first, last + 1).map(({ rawBytes, crc }, position) => {
-      const bytes = this.#runs.get(nameOfRun(page, first + position))!;
-      return { bytes, rawBytes, crc };
-    });
-  }
-
-  async #fetch(page: CompressedPage, runs: readonly number[]): Promise<void> {
+  async function fetch({ page, runs }: { page: CompressedPage; runs: readonly number[] }): Promise<void> {
     await awaitBudget();
     const key = layout.page(page.hash);
     const [first, last] = [runs[0]!, runs.at(-1)!];
     const range = rangeOfRuns(page.runs, first, last);
-    if (this.#objects.kept.has(key) || range.bytes > page.bytes * wholeShare) {
-      this.#pages.set(page.hash, await this.#objects.get(key, page));
+    if (objects.kept.has(key) || range.bytes > page.bytes * wholeShare) {
+      wholePages.set(page.hash, await objects.get(key, page));
       return;
     }
     requireSize(key, range.bytes);
     let reading: Promise<Buffer> | undefined;
     const readRun = async (run: number) => {
-      reading ??= this.#objects.range(key, range);
+      reading ??= objects.range(key, range);
       const part = await reading;
       const { offset, bytes } = rangeOfRuns(page.runs, run);
       const stored = part.subarray(offset - range.offset, offset - range.offset + bytes);
       // A cache on the disk returns parts of pages unchecked. It hashes a page that is read whole, and mends it.
       if (!isRun(page, run, stored)) {
-        const whole = await this.#objects.get(key, page);
+        const whole = await objects.get(key, page);
         return joined([whole.subarray(offset, offset + bytes)]);
       }
       // A cached run must not keep the other runs in memory.
@@ -320,9 +280,27 @@ export class StoredRuns {
     };
     for (const run of runs) {
       const name = nameOfRun(page, run);
-      this.#runs.set(name, await this.#objects.kept.get(name, () => readRun(run)));
+      alone.set(name, await objects.kept.get(name, () => readRun(run)));
     }
   }
+
+  /** From `first` to `last` (inclusive), in pieces that follow each other. */
+  function pieces(page: CompressedPage, first: number, last = first): DeflatePiece[] {
+    const stored = wholePages.get(page.hash);
+    if (stored) return [runsPiece(stored, page.runs, first, last)];
+    return page.runs.slice(first, last + 1).map(({ rawBytes, crc }, position) => {
+      const bytes = alone.get(nameOfRun(page, first + position))!;
+      return { bytes, rawBytes, crc };
+    });
+  }
+
+  await inParallel(pages.values(), fetch, fetchedAtOnce);
+  return {
+    pieces,
+    run: ({ page, run }: Run): StoredRun => {
+      return { key: layout.page(page.hash), index: run, piece: pieces(page, run)[0]! };
+    },
+  };
 }
 
 const nameOfRun = ({ hash }: CompressedPage, run: number) => `${layout.page(hash)}/${run}`;

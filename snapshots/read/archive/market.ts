@@ -11,7 +11,7 @@ import type { ObjectCache } from "../catalog/caches.ts";
 import type { Catalog } from "../catalog/catalog.ts";
 import { type Logged, levelOf } from "../catalog/public-log.ts";
 import type { Snapshot } from "../catalog/snapshots.ts";
-import { Lines } from "./lines.ts";
+import { readLines } from "./lines.ts";
 
 /** `line` is the JSON text. */
 export interface FoundMarket {
@@ -21,7 +21,7 @@ export interface FoundMarket {
 
 export async function findMarket(catalog: Catalog, snapshot: Snapshot, id: string): Promise<FoundMarket> {
   for (const ordinal of await catalog.findId(snapshot, id)) {
-    const [line] = await (await Lines.read(snapshot.archive, [ordinal], catalog)).all();
+    const [line] = await (await readLines(snapshot.archive, [ordinal], catalog)).all();
     if (line && idOfLine(line) === id) return { ordinal, line };
   }
   throw new Fault(

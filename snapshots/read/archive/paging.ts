@@ -19,7 +19,7 @@ import {
   parseFilter,
 } from "../parameters.ts";
 import { evaluate, type Matches } from "./evaluate.ts";
-import { Lines } from "./lines.ts";
+import { type Lines, readLines } from "./lines.ts";
 
 /** A query of GET /api/v1/markets/historical. What the caller left out is undefined. */
 export interface ArchiveQuery {
@@ -87,7 +87,7 @@ export async function askPage(catalog: Catalog, query: ArchiveQuery): Promise<As
     // Its stored pages may have left memory, and a collection may have deleted them since.
     const lines = async () => {
       const start = first ?? (await startOf(catalog, query));
-      const read = () => Lines.read(kept.snapshot.archive, kept.ordinals, catalog);
+      const read = () => readLines(kept.snapshot.archive, kept.ordinals, catalog);
       return whileStanding(catalog, start, read);
     };
     const plan = async () => planOf(kept, lines, async () => kept.spliced);
@@ -107,7 +107,7 @@ async function readPage(
 ): Promise<PagePlan> {
   const { snapshot, matches, skip, pageSize } = position;
   const ordinals = matches.slice(skip, pageSize);
-  const lines = await Lines.read(snapshot.archive, ordinals, catalog);
+  const lines = await readLines(snapshot.archive, ordinals, catalog);
   const more = skip + ordinals.length < matches.total;
   const nextCursor = more ? cursorBehind(position, ordinals.at(-1)!, await lines.lastId()) : null;
   const page = Math.floor(skip / pageSize) + 1;
@@ -200,7 +200,7 @@ async function matchesUpTo(
 }
 
 async function idAt(catalog: Catalog, { archive }: Snapshot, ordinal: number): Promise<string> {
-  return (await Lines.read(archive, [ordinal], catalog)).lastId();
+  return (await readLines(archive, [ordinal], catalog)).lastId();
 }
 
 /** The cursor behind a market, by its ordinal and id; before the first one, the id is "". */

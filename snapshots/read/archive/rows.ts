@@ -11,7 +11,7 @@ import type { Catalog } from "../catalog/catalog.ts";
 import type { Snapshot } from "../catalog/snapshots.ts";
 import { invalidParameter, optionalInteger, type Parameters } from "../parameters.ts";
 import { type Cell, type CsvForm, csvForms, csvHead, csvOf, csvRecord } from "./csv.ts";
-import { Lines } from "./lines.ts";
+import { readLines } from "./lines.ts";
 import {
   type ArchiveQuery,
   archiveQueryOf,
@@ -117,7 +117,7 @@ async function* readFrom(catalog: Catalog, { snapshot, matches, skip }: Position
   const { feedVersion } = snapshot.commit;
   let head = form.head(feedVersion);
   if (skip >= matches.total) yield { count: 0, text: head };
-  const read = (ordinals: readonly number[]) => Lines.read(snapshot.archive, ordinals, catalog);
+  const read = (ordinals: readonly number[]) => readLines(snapshot.archive, ordinals, catalog);
   for (let at = skip; at < matches.total; at += rowsFetched) {
     const ordinals = matches.slice(at, rowsFetched);
     await read(ordinals);

@@ -11,7 +11,7 @@ import { chunkLeaves } from "../../index/index-header.ts";
 import { inParallel, type Turn } from "../../store/in-parallel.ts";
 import { layout } from "../../store/layout.ts";
 import { type Asked, type AsOf, whileKept } from "../answer.ts";
-import { Lines } from "../archive/lines.ts";
+import { readLines } from "../archive/lines.ts";
 import { levelsOf } from "../archive/market.ts";
 import { awaitBudget, type Payer, paidSteps } from "../budgets.ts";
 import type { Catalog } from "../catalog/catalog.ts";
@@ -120,7 +120,7 @@ async function showOthers(
   const others: MarketAbsence["others"] = [];
   for (const [segment, { sharing }] of segments.entries()) {
     for (const ordinal of sharing.map((within) => archive.starts[segment]! + within)) {
-      const [line] = await (await Lines.read(archive, [ordinal], catalog)).all();
+      const [line] = await (await readLines(archive, [ordinal], catalog)).all();
       if (idOfLine(line!) === id)
         throw new Fault(
           "NOT_FOUND",

@@ -1,6 +1,6 @@
 import { beforeAll, expect, test } from "vitest";
 import { type CompressedPage, rangeOfRuns, runMarkets } from "../../../../snapshots/format/page.ts";
-import { Lines, StoredRuns } from "../../../../snapshots/read/archive/lines.ts";
+import { readLines, readRuns } from "../../../../snapshots/read/archive/lines.ts";
 import { askPage } from "../../../../snapshots/read/archive/paging.ts";
 import { askRows, ndjsonForm } from "../../../../snapshots/read/archive/rows.ts";
 import { Catalog } from "../../../../snapshots/read/catalog/catalog.ts";
@@ -37,7 +37,7 @@ async function open(content = objects, parts = content) {
   await catalog.refresh();
   const { archive } = await catalog.snapshot();
   const read = async (ordinals: readonly number[]) =>
-    (await (await Lines.read(archive, ordinals, catalog)).all()).map(String);
+    (await (await readLines(archive, ordinals, catalog)).all()).map(String);
   return { reads, read, archive, catalog };
 }
 
@@ -85,9 +85,7 @@ test("a run that says to be larger than a page may be is not read", async () => 
     bytes: 2 ** 40,
     runs: page.runs.map((run) => ({ ...run, compressedBytes: 2 ** 35 })),
   };
-  await expect(StoredRuns.read(catalog.objects, [{ page: huge, run: 0 }])).rejects.toThrow(
-    CorruptObjectError,
-  );
+  await expect(readRuns(catalog.objects, [{ page: huge, run: 0 }])).rejects.toThrow(CorruptObjectError);
   expect(reads).toEqual([]);
 });
 
