@@ -7,7 +7,7 @@ import { endpoints } from "../../schemas/endpoints.ts";
 import { Fault } from "../../schemas/errors.ts";
 import { feedProtocol } from "../../schemas/headers.ts";
 import { FeedCommand, type FeedMessage, feedLimits, keyEnded } from "../../schemas/rooms/feed.ts";
-import { type ReaderStart, ScoreChangeLog, scoreReader } from "../../snapshots/read/feed/score-change-log.ts";
+import { type ReaderStart, scoreChangeLog, scoreReader } from "../../snapshots/read/feed/score-change-log.ts";
 import { snapshotIdOf } from "../../snapshots/read/parameters.ts";
 import { within } from "../../snapshots/store/deadline.ts";
 import type { Identity } from "../access/identity.ts";
@@ -27,7 +27,7 @@ export function liveFeed(services: AppServices): Companion {
   const { catalog, recorder, metrics, limits, now, log } = services;
   const { path } = endpoints.scoreFeed;
   const checks = [requireOneHost, ...checksOf(endpoints.scoreFeed, services)];
-  const changes = new ScoreChangeLog(catalog);
+  const changes = scoreChangeLog(catalog);
   const clients = new Set<FeedClient>();
   let closed = false;
   let told = false;

@@ -1,4 +1,4 @@
-import { IndexParts, parsePartsQuery } from "../../snapshots/read/index/index-parts.ts";
+import { indexParts, parsePartsQuery } from "../../snapshots/read/index/index-parts.ts";
 import { askAbsence, askIndex, parseAbsenceQuery } from "../../snapshots/read/index/market-index.ts";
 import { type Exchange, paymentOf, type Request } from "../exchange.ts";
 import { type Answer, askedReply, jsonContent, type Reply } from "../reply/reply.ts";
@@ -7,7 +7,7 @@ import type { AppServices } from "../services.ts";
 
 /** What readers need to evaluate queries: the index with its proof, its parts, and absence (INTERFACE 4.12). */
 export function recomputeAnswers({ catalog, publicLog }: Pick<AppServices, "catalog" | "publicLog">) {
-  const parts = new IndexParts(catalog);
+  const openParts = indexParts(catalog);
   /** A reply with parts of indexes, which belong to no single snapshot. */
   const partsReply = async (
     exchange: Exchange,
@@ -15,7 +15,7 @@ export function recomputeAnswers({ catalog, publicLog }: Pick<AppServices, "cata
     hashes: string[],
     ranges = true,
   ): Promise<Reply> => ({
-    ...fileReply(request, await parts.open(hashes, ranges, paymentOf(exchange))),
+    ...fileReply(request, await openParts(hashes, ranges, paymentOf(exchange))),
     cacheControl: "private, max-age=31536000, immutable",
   });
   return {

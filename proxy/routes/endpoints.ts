@@ -16,7 +16,7 @@ import { askRows, parseRowsQuery, type RowsForm, rowsByType } from "../../snapsh
 import type { Payer } from "../../snapshots/read/budgets.ts";
 import { listExports } from "../../snapshots/read/catalog/exports.ts";
 import { askProven, type Logged, proofText } from "../../snapshots/read/catalog/public-log.ts";
-import { ChangesReader, parseChangesQuery } from "../../snapshots/read/changes/changes.ts";
+import { changesReader, parseChangesQuery } from "../../snapshots/read/changes/changes.ts";
 import {
   type FoundScore,
   findScore,
@@ -27,7 +27,7 @@ import {
   type ScoreName,
   scoreNamed,
   supersededScore,
-  TierLog,
+  tierLog,
 } from "../../snapshots/read/scores.ts";
 import { headersOf, layout } from "../../snapshots/store/layout.ts";
 import { type Exchange, paymentOf, type Request, type Response } from "../exchange.ts";
@@ -56,7 +56,7 @@ export const ownAnswers = (services: AppServices) => ({
 /** Scores (INTERFACE 4.1 to 4.4). */
 function scoreAnswers(services: AppServices) {
   const { catalog } = services;
-  const tierLog = new TierLog(catalog);
+  const readTiers = tierLog(catalog);
 
   /** Public data: from the origin or, for an earlier snapshot, from the store. */
   const publicAnswer =
@@ -99,7 +99,7 @@ function scoreAnswers(services: AppServices) {
       return uncachedText(json, snapshotId);
     },
     tiers: async () => {
-      const { json, hash, snapshotId } = await tierLog.read();
+      const { json, hash, snapshotId } = await readTiers();
       return textReply(json, snapshotId, hash);
     },
     scoreHistory: privateAnswer("histories"),
@@ -144,7 +144,7 @@ const headOf = ({ commit, object }: FoundScore) => ({
 
 /** The archive (INTERFACE 4.5 and 4.7 to 4.11). */
 function archiveAnswers({ catalog, exports, now }: AppServices) {
-  const changes = new ChangesReader(catalog);
+  const askChanges = changesReader(catalog);
 
   const page: Answer = async ({ parameters, asOf, caller }) => {
     const { tier } = plans[caller!.plan];
@@ -183,7 +183,7 @@ function archiveAnswers({ catalog, exports, now }: AppServices) {
         gone: () => response.destroyed && !response.writableFinished,
         pay: paymentOf(exchange),
       };
-      const asked = await changes.ask(parseChangesQuery(exchange.parameters!), payer);
+      const asked = await askChanges(parseChangesQuery(exchange.parameters!), payer);
       const reply = askedReply(catalog, asked, (plan) => ({
         headers: {
           "X-Count": plan.count,

@@ -141,41 +141,25 @@ interface Told {
  * The tiers of the current snapshot, and how they came to differ from those of 30 days before. They follow from the
  * snapshots that are kept, so every process gives the same answer.
  */
-export class TierLog {
-  readonly #catalog: Catalog;
+export function tierLog(catalog: Catalog) {
   /** By the digests of commits. */
-  readonly #scored = new Memo<Scored>(budgets.tiers, ({ size }) => size + 1);
+  const scoredAt = new Memo<Scored>(budgets.tiers, ({ size }) => size + 1);
   /** By the digests of both commits. */
-  readonly #steps = new Memo<readonly TierChange[]>(budgets.tiers, ({ length }) => length + 1);
+  const stepsBetween = new Memo<readonly TierChange[]>(budgets.tiers, ({ length }) => length + 1);
   /** The last answer, by the digests of its commits. */
-  readonly #told = new Memo<Told>(budgets.tierAnswers);
-
-  constructor(catalog: Catalog) {
-    this.#catalog = catalog;
-  }
-
-  async read(): Promise<Told & { snapshotId: string }> {
-    const { commit } = this.#catalog.requireCurrent();
-    const oldest = oldestTold(commit.publishedAt);
-    const kept = (await this.#catalog.log.readable()).filter(
-      (one) => one.commit <= commit.commit && one.publishedAt >= oldest,
-    );
-    const of = kept.map(({ digest }) => digest).join();
-    const told = await this.#told.get(of, () => this.#tell(kept, commit));
-    return { ...told, snapshotId: commit.snapshotId };
-  }
+  const answers = new Memo<Told>(budgets.tierAnswers);
 
   /** `kept` has the newest commit first. */
-  async #tell(kept: readonly LogEntry[], newest: LogEntry): Promise<Told> {
+  async function tell(kept: readonly LogEntry[], newest: LogEntry): Promise<Told> {
     const pairs = kept.slice(1).map((older, index) => [older, kept[index]!] as const);
-    await inParallel(pairs, ([older, newer]) => this.#changesBetween(older, newer), readAtOnce);
+    await inParallel(pairs, ([older, newer]) => changesBetween(older, newer), readAtOnce);
     const changes: TierChange[] = [];
     let scored: Scored | undefined;
     let after: LogEntry | undefined;
     for (const commit of kept) {
       // A collection may delete a snapshot meanwhile; the log is then as if it had never been.
-      const found = after ? await this.#changesBetween(commit, after) : [];
-      if (!after) scored = await unless(MissingObjectError, () => this.#scoresOf(commit));
+      const found = after ? await changesBetween(commit, after) : [];
+      if (!after) scored = await unless(MissingObjectError, () => scoresOf(commit));
       if (!found || !scored) continue;
       for (const change of found) changes.push(change);
       after = commit;
@@ -190,26 +174,37 @@ export class TierLog {
   }
 
   /** In the reverse order of the score list; undefined when one of the two snapshots is gone. */
-  #changesBetween(older: LogEntry, newer: LogEntry): Promise<readonly TierChange[] | undefined> {
+  function changesBetween(older: LogEntry, newer: LogEntry): Promise<readonly TierChange[] | undefined> {
     const compare = async () => {
-      const [now, before] = [await this.#scoresOf(newer), await this.#scoresOf(older)];
+      const [now, before] = [await scoresOf(newer), await scoresOf(older)];
       const changes = [...now].flatMap(([slug, { to, bri }]): TierChange[] => {
         const from = before.get(slug)?.to ?? to;
         return from === to ? [] : [{ slug, from, to, bri, at: newer.publishedAt }];
       });
       return changes.reverse();
     };
-    return unless(MissingObjectError, () => this.#steps.get(`${older.digest} ${newer.digest}`, compare));
+    return unless(MissingObjectError, () => stepsBetween.get(`${older.digest} ${newer.digest}`, compare));
   }
 
-  #scoresOf(commit: LogEntry): Promise<Scored> {
-    return this.#scored.get(commit.digest, async () => {
-      const { list } = (await this.#catalog.listed(commit)).manifest.scores;
+  function scoresOf(commit: LogEntry): Promise<Scored> {
+    return scoredAt.get(commit.digest, async () => {
+      const { list } = (await catalog.listed(commit)).manifest.scores;
       const key = layout.publicObject(list.hash);
-      const bytes = await this.#catalog.objects.get(key, list);
+      const bytes = await catalog.objects.get(key, list);
       await awaitBudget(stepsPerList);
       const { scores } = parseObject(key, bytes, TierList);
       return new Map(scores.map(({ slug, forgeScale: to, bri }) => [slug, { to, bri }]));
     });
   }
+
+  return async (): Promise<Told & { snapshotId: string }> => {
+    const { commit } = catalog.requireCurrent();
+    const oldest = oldestTold(commit.publishedAt);
+    const kept = (await catalog.log.readable()).filter(
+      (one) => one.commit <= commit.commit && one.publishedAt >= oldest,
+    );
+    const of = kept.map(({ digest }) => digest).join();
+    const told = await answers.get(of, () => tell(kept, commit));
+    return { ...told, snapshotId: commit.snapshotId };
+  };
 }

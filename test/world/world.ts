@@ -4,7 +4,7 @@ import type { KeyRing } from "../../snapshots/keys/keys.ts";
 import type { Catalog } from "../../snapshots/read/catalog/catalog.ts";
 import type { Exports } from "../../snapshots/read/catalog/exports.ts";
 import type { PublicLog } from "../../snapshots/read/catalog/public-log.ts";
-import type { ChangesReader } from "../../snapshots/read/changes/changes.ts";
+import type { changesReader } from "../../snapshots/read/changes/changes.ts";
 import type { Judge } from "./judge.ts";
 import type { Kernel, Process } from "./kernel/kernel.ts";
 import type { Store } from "./kernel/store.ts";
@@ -22,7 +22,7 @@ export interface Server {
   catalog: Catalog;
   exports: Exports;
   publicLog: PublicLog;
-  changes: ChangesReader;
+  changes: ReturnType<typeof changesReader>;
   keys: KeyRing;
   /** What the store had of keys when the proxy last read all of it. */
   read?: KeysRead;

@@ -80,68 +80,40 @@ interface Ends {
   to: readonly LogEntry[];
 }
 
+/** `name` is that of the difference among those that are kept. */
 interface Work {
+  name: string;
   ends: Ends;
   payer: Payer;
 }
 
 /** Works out what differs between two snapshots of a store, from change records or from the snapshots themselves. */
-export class ChangesReader {
-  readonly #catalog: Catalog;
-  readonly #working = bulkhead(plansAtOnce, Number.POSITIVE_INFINITY);
+export function changesReader(catalog: Catalog) {
+  const read: ReadObject = (key, ref) => catalog.objects.get(key, ref);
+  const working = bulkhead(plansAtOnce, Number.POSITIVE_INFINITY);
   /** Also keeps that a difference is gone: finding that out again may take seconds. */
-  readonly #plans = new Memo<NetChanges | "gone">(
+  const nets = new Memo<NetChanges | "gone">(
     budgets.differences,
     (plan) => planBytes + (plan === "gone" ? 0 : plan.bytes),
   );
 
-  constructor(catalog: Catalog) {
-    this.#catalog = catalog;
-  }
-
-  async ask(query: ChangesQuery, payer: Payer): Promise<Asked<ChangesPlan>> {
-    const { since, skip } = query;
-    const until = query.until ?? this.#catalog.requireCurrent().commit.snapshotId;
-    const ends = { from: await this.#named("since", since), to: await this.#named("until", until) };
-    const commit = await this.#keptAmong(ends.to);
-    const etag = weakTag(commit, since, until, skip, "changes");
-    return { commit, etag, plan: () => this.#plan({ since, until, skip }, { ends, payer }) };
-  }
-
-  async #plan({ since, until, skip }: ChangesQuery & { until: string }, work: Work): Promise<ChangesPlan> {
-    const name = `${since} ${until}`;
-    const net = await this.#known(name, work);
-    if (net === "gone") throw gone();
-    const total = linesOf(net);
-    if (skip > total) throw invalidParameter("skip", `skip is more than the ${total} lines of this answer.`);
-    return {
-      since,
-      until,
-      archiveRoot: work.ends.to[0]!.archiveRoot,
-      count: total - skip,
-      advice: "Ask for fewer changes with until, or wait for the next day.",
-      read: () => this.#whileKept(readChanges(net, skip), name, work),
-      readGzip: () => this.#whileKept(readChangesGzip(net, skip), name, work),
-    };
-  }
-
   /** Where an object has gone since a difference was worked out, finds out anew whether it can be told. */
-  async *#whileKept(chunks: AsyncGenerator<StreamChunk, void, void>, name: string, work: Work) {
+  async function* whileKept(chunks: AsyncGenerator<StreamChunk, void, void>, work: Work) {
     try {
       yield* chunks;
     } catch (error) {
       if (!(error instanceof ObjectError)) throw error;
-      this.#plans.forget(name);
-      throw (await this.#known(name, work)) === "gone" ? gone() : error;
+      nets.forget(work.name);
+      throw (await known(work)) === "gone" ? gone() : error;
     }
   }
 
   /** Work that somebody else gave up is begun again. */
-  async #known(name: string, { ends, payer }: Work): Promise<NetChanges | "gone"> {
+  async function known({ name, ends, payer }: Work): Promise<NetChanges | "gone"> {
     for (;;) {
       try {
-        const net = () => this.#net(ends, paidTurns(payer));
-        return await this.#plans.get(name, () => this.#working.execute(net));
+        const make = () => netBetween(ends, paidTurns(payer));
+        return await nets.get(name, () => working.execute(make));
       } catch (error) {
         if (!(error instanceof GivenUpError)) throw error;
         if (error.payer === payer) throw error.cause ?? error;
@@ -150,9 +122,9 @@ export class ChangesReader {
   }
 
   /** The commits with this snapshot id, newest first. Another process may have seen one that this one has not. */
-  async #named(parameter: string, id: string): Promise<LogEntry[]> {
+  async function named(parameter: string, id: string): Promise<LogEntry[]> {
     const isNamed = ({ snapshotId }: LogEntry) => snapshotId === id;
-    const { log } = this.#catalog;
+    const { log } = catalog;
     if (await log.newestWith(isNamed)) return (await log.believed()).filter(isNamed);
     throw new Fault("SNAPSHOT_NOT_FOUND", `No snapshot with the id that ${parameter} gives was published.`, {
       parameter,
@@ -160,27 +132,27 @@ export class ChangesReader {
   }
 
   /** The newest commit whose snapshot can be read, or else the newest. Its tag is confirmed without any work. */
-  async #keptAmong(commits: readonly LogEntry[]): Promise<LogEntry> {
-    for (const commit of commits) if (await this.#catalog.isReadable(commit)) return commit;
+  async function keptAmong(commits: readonly LogEntry[]): Promise<LogEntry> {
+    for (const commit of commits) if (await catalog.isReadable(commit)) return commit;
     return commits[0]!;
   }
 
   /** Tries the change records between the commits that are nearest to each other first, and then the snapshots. */
-  async #net(ends: Ends, turn: Turn): Promise<NetChanges | "gone"> {
+  async function netBetween(ends: Ends, turn: Turn): Promise<NetChanges | "gone"> {
     for (const pair of pairsOf(ends)) {
-      const net = await unless(ObjectError, () => this.#fromRecords(pair, turn));
+      const net = await unless(ObjectError, () => fromRecords(pair, turn));
       if (net) return net;
     }
-    return (await this.#fromSnapshots(ends, turn)) ?? "gone";
+    return (await fromSnapshots(ends, turn)) ?? "gone";
   }
 
   /** Adds up the records from one commit to another; undefined when one was never made, or when they are too many. */
-  async #fromRecords([from, to]: Pair, turn: Turn): Promise<NetChanges | undefined> {
+  async function fromRecords([from, to]: Pair, turn: Turn): Promise<NetChanges | undefined> {
     const [first, last] = [Math.min(from.commit, to.commit) + 1, Math.max(from.commit, to.commit)];
     const records: ChangeRecord[] = [];
     let lines = 0;
-    const readRecord = (ref: ObjectRef) => readParsed(this.#read, layout.changeRecord, ref);
-    const made = this.#recordsMade(first, last, turn);
+    const readRecord = (ref: ObjectRef) => readParsed(read, layout.changeRecord, ref);
+    const made = recordsMade(first, last, turn);
     for await (const record of inOrder(made, readRecord, { bytes: ({ bytes }) => bytes, concurrency })) {
       lines += [...record.before, ...record.after].reduce((sum, part) => sum + part.lines, 0);
       if (lines > maxEntries) return undefined;
@@ -189,7 +161,7 @@ export class ChangesReader {
     if (records.length <= last - first) return undefined;
     const sources: ChangePartRef[] = [];
     const refs = records.flatMap(({ before, after }) => [...before, ...after]);
-    await using parts = changeParts(this.#read, refs, { concurrency });
+    await using parts = changeParts(read, refs, { concurrency });
     const sideOf = async (some: ChangeRecord["before"]) => {
       const side = new Entries();
       for (const ref of some) {
@@ -207,46 +179,70 @@ export class ChangesReader {
       steps.push({ before: await sideOf(before), after: await sideOf(after) });
     const back = steps.map(({ before, after }) => ({ before: after, after: before })).reverse();
     const net = await netSides(from.commit <= to.commit ? steps : back, turn);
-    return netOf(net, partTexts(this.#catalog.objects, sources), turn);
+    return netOf(net, partTexts(catalog.objects, sources), turn);
   }
 
   /** Up to the first commit that has none. */
-  async *#recordsMade(first: number, last: number, turn: Turn): AsyncGenerator<ObjectRef> {
+  async function* recordsMade(first: number, last: number, turn: Turn): AsyncGenerator<ObjectRef> {
     for (let number = first; number <= last; number += 1) {
       await turn();
-      const commit = await this.#catalog.log.commit(number);
+      const commit = await catalog.log.commit(number);
       if (!commit?.changes) return;
       yield commit.changes;
     }
   }
 
   /** Compares the two snapshots themselves; undefined when one is gone, or when too much differs. */
-  async #fromSnapshots({ from, to }: Ends, turn: Turn): Promise<NetChanges | undefined> {
+  async function fromSnapshots({ from, to }: Ends, turn: Turn): Promise<NetChanges | undefined> {
     await turn();
-    const [older, newer] = [await this.#manifest(from), await this.#manifest(to)];
+    const [older, newer] = [await manifestOf(from), await manifestOf(to)];
     if (!older || !newer) return undefined;
     const pages: CompressedPage[] = [];
     const sides: Sides = { before: new Entries(), after: new Entries() };
     return unless(MissingObjectError, async () => {
-      for await (const { before, after } of differingRows(this.#read, older, newer, turn)) {
+      for await (const { before, after } of differingRows(read, older, newer, turn)) {
         if (before) sides.before.add(rowOf(before));
         if (after) sides.after.add(rowOf(after), tagOf(placeIn(pages, after.page), after.index));
         if (sides.before.size + sides.after.size > maxEntries) return undefined;
       }
-      return netOf(sides, pageTexts(this.#catalog.objects, pages), turn);
+      return netOf(sides, pageTexts(catalog.objects, pages), turn);
     });
   }
 
   /** Tries the commits of a snapshot until one still has its manifest. */
-  async #manifest(commits: readonly LogEntry[]): Promise<Manifest | undefined> {
+  async function manifestOf(commits: readonly LogEntry[]): Promise<Manifest | undefined> {
     for (const commit of commits) {
-      const listed = await unless(MissingObjectError, () => this.#catalog.listed(commit));
+      const listed = await unless(MissingObjectError, () => catalog.listed(commit));
       if (listed) return listed.manifest;
     }
     return undefined;
   }
 
-  readonly #read: ReadObject = (key, ref) => this.#catalog.objects.get(key, ref);
+  return async (query: ChangesQuery, payer: Payer): Promise<Asked<ChangesPlan>> => {
+    const { since, skip } = query;
+    const until = query.until ?? catalog.requireCurrent().commit.snapshotId;
+    const ends = { from: await named("since", since), to: await named("until", until) };
+    const work = { name: `${since} ${until}`, ends, payer };
+    const commit = await keptAmong(ends.to);
+    const etag = weakTag(commit, since, until, skip, "changes");
+    const plan = async () => {
+      const net = await known(work);
+      if (net === "gone") throw gone();
+      const total = linesOf(net);
+      if (skip > total)
+        throw invalidParameter("skip", `skip is more than the ${total} lines of this answer.`);
+      return {
+        since,
+        until,
+        archiveRoot: ends.to[0]!.archiveRoot,
+        count: total - skip,
+        advice: "Ask for fewer changes with until, or wait for the next day.",
+        read: () => whileKept(readChanges(net, skip), work),
+        readGzip: () => whileKept(readChangesGzip(net, skip), work),
+      };
+    };
+    return { commit, etag, plan };
+  };
 }
 
 function gone(): Fault {

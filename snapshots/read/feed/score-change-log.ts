@@ -5,7 +5,7 @@ import type { NamedObject } from "../../../schemas/store/stored-objects.ts";
 import { MissingObjectError, unless } from "../../store/errors.ts";
 import { layout } from "../../store/layout.ts";
 import { parseObject } from "../../store/objects.ts";
-import { awaitBudget, budgets, Memo } from "../budgets.ts";
+import { awaitBudget, type Budget, budgets, Memo } from "../budgets.ts";
 import type { Catalog } from "../catalog/catalog.ts";
 import type { LogEntry } from "../catalog/commit-log.ts";
 
@@ -34,48 +34,41 @@ export interface Step {
  * The score changes between successive commits. They follow from the commit log alone, so every process computes the
  * same changes, whenever it was started. Commits that were collected are skipped.
  */
-export class ScoreChangeLog {
-  readonly #catalog: Catalog;
-  readonly #steps: Memo<Step>;
-
-  /** `kept` bounds the changes kept in memory. */
-  constructor(catalog: Catalog, kept: number = budgets.scoreChanges.most) {
-    this.#catalog = catalog;
-    // An entry without changes counts too.
-    this.#steps = new Memo<Step>({ most: kept }, ({ changes }) => 1 + changes.length);
-  }
+export function scoreChangeLog(catalog: Catalog, budget: Budget = budgets.scoreChanges) {
+  // An entry without changes counts too.
+  const steps = new Memo<Step>(budget, ({ changes }) => 1 + changes.length);
 
   /** The number of the commit that the catalog serves; 0 before the first one. */
-  newest(): number {
-    return this.#catalog.current()?.commit.commit ?? 0;
+  function newest(): number {
+    return catalog.current()?.commit.commit ?? 0;
   }
 
   /** For a reader that has seen the snapshot `since`; one without it sees the current snapshot now. */
-  async start(since: string | undefined): Promise<ReaderStart> {
-    const { commit } = this.#catalog.requireCurrent();
-    const known = since === undefined ? commit : await this.commitOf(since);
+  async function start(since: string | undefined): Promise<ReaderStart> {
+    const { commit } = catalog.requireCurrent();
+    const known = since === undefined ? commit : await commitOf(since);
     const { commit: position } = known ?? commit;
     const later =
       position === commit.commit
         ? []
-        : (await this.#catalog.log.readable()).filter((each) => each.commit > position);
+        : (await catalog.log.readable()).filter((each) => each.commit > position);
     const scores = later.reduce((sum, { counts }) => sum + counts.protocols, 0);
     return { position, gone: known === undefined, scores };
   }
 
-  async commit(number: number): Promise<LogEntry> {
-    const commit = await this.#catalog.log.commit(number);
+  async function entry(number: number): Promise<LogEntry> {
+    const commit = await catalog.log.commit(number);
     if (!commit) throw new MissingObjectError(layout.commit(number));
     return commit;
   }
 
   /** Takes any commit but the newest. Throws MissingObjectError when its snapshot was collected. */
-  async step(number: number): Promise<Step> {
-    const make = () => this.#steps.get(String(number), () => this.#stepFrom(number));
+  async function step(number: number): Promise<Step> {
+    const make = () => steps.get(String(number), () => stepFrom(number));
     const step = await make();
     // No step could go on from a commit that was collected since.
-    if (!(await this.#isGone(step.commit))) return step;
-    this.#steps.forget(String(number));
+    if (!(await isGone(step.commit))) return step;
+    steps.forget(String(number));
     return make();
   }
 
@@ -83,27 +76,27 @@ export class ScoreChangeLog {
    * The newest commit with this snapshot id that is still kept; undefined when none is. Looks into the store for one
    * that this process has not loaded yet.
    */
-  async commitOf(snapshotId: string): Promise<LogEntry | undefined> {
-    const { log } = this.#catalog;
+  async function commitOf(snapshotId: string): Promise<LogEntry | undefined> {
+    const { log } = catalog;
     const isNamed = (entry: LogEntry) => entry.snapshotId === snapshotId;
     const newest = await log.newestWith(isNamed);
-    if (!newest || (await unless(MissingObjectError, () => this.#scores(newest)))) return newest;
+    if (!newest || (await unless(MissingObjectError, () => scoresOf(newest)))) return newest;
     return (await log.readable()).find(isNamed);
   }
 
   /** False also where the store cannot tell. */
-  async #isGone(commit: LogEntry): Promise<boolean> {
-    if (await this.#catalog.isReadable(commit)) return false;
-    return this.#catalog.listed(commit).then(
+  async function isGone(commit: LogEntry): Promise<boolean> {
+    if (await catalog.isReadable(commit)) return false;
+    return catalog.listed(commit).then(
       () => false,
       (error) => error instanceof MissingObjectError,
     );
   }
 
-  async #stepFrom(number: number): Promise<Step> {
-    const before = await this.commit(number);
-    const then = await this.#scores(before);
-    const { commit, now } = await this.#nextKept(number);
+  async function stepFrom(number: number): Promise<Step> {
+    const before = await entry(number);
+    const then = await scoresOf(before);
+    const { commit, now } = await nextKept(number);
     if (commit.snapshotId === before.snapshotId) return { commit, changes: [] };
     const { snapshotId, publishedAt } = commit;
     const changes: ScoreChange[] = [];
@@ -119,26 +112,25 @@ export class ScoreChangeLog {
     return { commit, changes };
   }
 
-  async #nextKept(number: number) {
-    const successor = await this.commit(number + 1);
-    const now = await unless(MissingObjectError, () => this.#scores(successor));
+  async function nextKept(number: number) {
+    const successor = await entry(number + 1);
+    const now = await unless(MissingObjectError, () => scoresOf(successor));
     if (now) return { commit: successor, now };
-    const later = (await this.#catalog.log.readable()).filter(({ commit }) => commit > number);
-    const commit = later.at(-1) ?? this.#catalog.requireCurrent().commit;
-    return { commit, now: await this.#scores(commit) };
+    const later = (await catalog.log.readable()).filter(({ commit }) => commit > number);
+    const commit = later.at(-1) ?? catalog.requireCurrent().commit;
+    return { commit, now: await scoresOf(commit) };
   }
 
-  async #scores(commit: LogEntry): Promise<Map<string, Scored>> {
-    const { list, records } = (await this.#catalog.listed(commit)).manifest.scores;
+  async function scoresOf(commit: LogEntry): Promise<Map<string, Scored>> {
+    const { list, records } = (await catalog.listed(commit)).manifest.scores;
     const key = layout.publicObject(list.hash);
-    const { scores } = parseObject(key, await this.#catalog.objects.get(key, list), ScoreList);
-    return new Map(
-      scores.flatMap((row) => {
-        const record = records[row.slug];
-        return record ? [[row.slug, { row, record }]] : [];
-      }),
-    );
+    const { scores } = parseObject(key, await catalog.objects.get(key, list), ScoreList);
+    // "constructor" is a possible slug.
+    const kept = scores.filter((row) => Object.hasOwn(records, row.slug));
+    return new Map(kept.map((row) => [row.slug, { row, record: records[row.slug]! }]));
   }
+
+  return { newest, start, commit: entry, step, commitOf };
 }
 
 // Sending this many takes as long as inflating a run.
@@ -156,7 +148,7 @@ function publicationOf({ snapshotId, commit, publishedAt, counts, changeCounts }
  * It throws as the log does, and the next call goes on there.
  */
 export function scoreReader(
-  log: Pick<ScoreChangeLog, "newest" | "commit" | "step">,
+  log: Pick<ReturnType<typeof scoreChangeLog>, "newest" | "commit" | "step">,
   start: Pick<ReaderStart, "position" | "gone">,
 ): () => AsyncGenerator<FeedMessage> {
   let { position, gone } = start;

@@ -53,67 +53,54 @@ type Refs = Pick<SegmentRef, "hash" | "bytes" | "ids" | "words">;
  * Finds parts of the indexes of all kept snapshots by their hashes (INTERFACE 4.12). A segment is listed when something
  * is first looked for in it.
  */
-export class IndexParts {
-  readonly #catalog: Catalog;
-  readonly #tables = new Memo<PartTable>(budgets.partTables, ({ bytes }) => bytes + entryBytes);
+export function indexParts(catalog: Catalog) {
+  const tables = new Memo<PartTable>(budgets.partTables, ({ bytes }) => bytes + entryBytes);
 
-  constructor(catalog: Catalog) {
-    this.#catalog = catalog;
-  }
-
-  /** The parts with these hashes, one after the other. `pay` pays for listing segments. */
-  async open(hashes: readonly string[], ranges: boolean, pay: Payer["pay"]): Promise<StoredFile> {
-    const parts = await this.#find(hashes, paidSteps(pay));
-    return {
-      hash: hashes.length === 1 ? hashes[0]! : sha256(hashes.join()),
-      bytes: parts.reduce((sum, part) => sum + part.bytes, 0),
-      contentType: octets,
-      ranges,
-      read: (range) => streamParts(parts, range),
-    };
-  }
-
-  async #find(hashes: readonly string[], spend: Turn): Promise<FoundPart[]> {
+  async function find(hashes: readonly string[], spend: Turn): Promise<FoundPart[]> {
     const wanted = new Map(hashes.map((hash) => [hash, digestFrom(hash)]));
     const found = new Map<string, FoundPart>();
-    for await (const segments of this.#segments()) {
-      const look = async (ref: Refs) => {
-        if (wanted.size > 0 && (await this.#look(ref, wanted, found))) await spend(stepsPerTable);
+    for await (const segments of allSegments()) {
+      const search = async (ref: Refs) => {
+        if (wanted.size > 0 && (await look(ref, wanted, found))) await spend(stepsPerTable);
       };
-      await inParallel(segments, look, readAtOnce);
+      await inParallel(segments, search, readAtOnce);
       if (wanted.size === 0) return hashes.map((hash) => found.get(hash)!);
     }
     throw sectionNotFound(wanted.keys().next().value!);
   }
 
   /** The segments of the current snapshot, then those that only older ones have, the newest first. */
-  async *#segments(): AsyncGenerator<Refs[]> {
+  async function* allSegments(): AsyncGenerator<Refs[]> {
     const seen = new Set<string>();
     const fresh = (segments: readonly Refs[]) =>
       segments.filter(({ hash }) => !seen.has(hash) && seen.add(hash));
-    yield fresh(this.#catalog.requireCurrent().manifest.segments);
-    for (const commit of await this.#catalog.log.readable()) {
+    yield fresh(catalog.requireCurrent().manifest.segments);
+    for (const commit of await catalog.log.readable()) {
       await awaitBudget();
-      const listed = await this.#unlessGone(() => this.#catalog.listed(commit));
+      const listed = await unlessGone(() => catalog.listed(commit));
       if (listed) yield fresh(listed.manifest.segments);
     }
   }
 
   /** Looks for parts in a segment. Returns whether the segment had to be listed. */
-  async #look(ref: Refs, wanted: Map<string, Buffer>, found: Map<string, FoundPart>): Promise<boolean> {
+  async function look(
+    ref: Refs,
+    wanted: Map<string, Buffer>,
+    found: Map<string, FoundPart>,
+  ): Promise<boolean> {
     let listed = false;
     const list = () => {
       listed = true;
-      return this.#list(ref);
+      return tableOf(ref);
     };
-    const table = await this.#unlessGone(() => this.#tables.get(ref.hash, list), ref);
+    const table = await unlessGone(() => tables.get(ref.hash, list), ref);
     for (const [name, hash] of table ? wanted : []) {
       const part = table!.find(hash);
       if (!part) continue;
       wanted.delete(name);
       const read = async () => {
         await awaitBudget();
-        const bytes = await this.#unlessGone(() => this.#bytesOf(ref, part), ref);
+        const bytes = await unlessGone(() => bytesOf(ref, part), ref);
         if (bytes) return bytes;
         throw sectionNotFound(name);
       };
@@ -122,8 +109,8 @@ export class IndexParts {
     return listed;
   }
 
-  async #list({ hash, bytes, ids }: Refs): Promise<PartTable> {
-    const { objects } = this.#catalog;
+  async function tableOf({ hash, bytes, ids }: Refs): Promise<PartTable> {
+    const { objects } = catalog;
     const key = layout.segment(hash);
     const segment = await objects.get(key, { hash, bytes });
     const stored = await objects.get(layout.ids(ids.hash), ids);
@@ -132,19 +119,19 @@ export class IndexParts {
   }
 
   /** Undefined where an older snapshot was collected, or has an unknown version. */
-  async #unlessGone<T>(work: () => Promise<T>, ref?: Refs): Promise<T | undefined> {
+  async function unlessGone<T>(work: () => Promise<T>, ref?: Refs): Promise<T | undefined> {
     try {
       return await work();
     } catch (error) {
       const gone = error instanceof MissingObjectError || error instanceof FormatError;
-      const { segments } = this.#catalog.requireCurrent().manifest;
+      const { segments } = catalog.requireCurrent().manifest;
       if (!gone || segments.some(({ hash }) => hash === ref?.hash)) throw error;
       return undefined;
     }
   }
 
-  async #bytesOf(ref: Refs, { source, offset, bytes }: Part): Promise<Buffer> {
-    const { objects, derived } = this.#catalog;
+  async function bytesOf(ref: Refs, { source, offset, bytes }: Part): Promise<Buffer> {
+    const { objects, derived } = catalog;
     const key = layout.segment(ref.hash);
     const segment = () => objects.get(key, { hash: ref.hash, bytes: ref.bytes });
     if (source === "page")
@@ -158,6 +145,18 @@ export class IndexParts {
     };
     return (await stored[source]()).subarray(offset, offset + bytes);
   }
+
+  /** The parts with these hashes, one after the other. `pay` pays for listing segments. */
+  return async (hashes: readonly string[], ranges: boolean, pay: Payer["pay"]): Promise<StoredFile> => {
+    const parts = await find(hashes, paidSteps(pay));
+    return {
+      hash: hashes.length === 1 ? hashes[0]! : sha256(hashes.join()),
+      bytes: parts.reduce((sum, part) => sum + part.bytes, 0),
+      contentType: octets,
+      ranges,
+      read: (range) => streamParts(parts, range),
+    };
+  };
 }
 
 function streamParts(parts: readonly FoundPart[], range: ByteRange): Stream {

@@ -6,7 +6,7 @@ import { changeObjects } from "../../../snapshots/changes/record.ts";
 import { rollback } from "../../../snapshots/maintain/rollback.ts";
 import type { StreamChunk } from "../../../snapshots/read/answer.ts";
 import { Catalog } from "../../../snapshots/read/catalog/catalog.ts";
-import { ChangesReader } from "../../../snapshots/read/changes/changes.ts";
+import { changesReader } from "../../../snapshots/read/changes/changes.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { newestCommit, readCommit } from "../../../snapshots/store/log/commits.ts";
 import { inArchiveOrder, market, publishRecords } from "../../helpers/publish/records.ts";
@@ -145,7 +145,7 @@ test("a copy of one snapshot and what changed give every other one, cut and resu
       const [from, to] = [states[draw(states.length)]!, states[draw(states.length)]!];
       const planned = async (skip: number) => {
         const query = { since: from.snapshotId, until: to.snapshotId, skip };
-        return (await new ChangesReader(catalog).ask(query, nobody)).plan();
+        return (await changesReader(catalog)(query, nobody)).plan();
       };
       const plan = await planned(0).catch((error: unknown) => {
         if (isFault(error, "SNAPSHOT_EXPIRED")) return undefined;

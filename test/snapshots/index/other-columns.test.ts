@@ -11,8 +11,8 @@ import { collectGarbage } from "../../../snapshots/maintain/gc.ts";
 import { rollback } from "../../../snapshots/maintain/rollback.ts";
 import { publishedAt } from "../../../snapshots/read/answer.ts";
 import { listSnapshots } from "../../../snapshots/read/archive/counts.ts";
-import { ChangesReader } from "../../../snapshots/read/changes/changes.ts";
-import { ScoreChangeLog } from "../../../snapshots/read/feed/score-change-log.ts";
+import { changesReader } from "../../../snapshots/read/changes/changes.ts";
+import { scoreChangeLog } from "../../../snapshots/read/feed/score-change-log.ts";
 import { changesOf } from "../../../snapshots/read/sharing/sharing.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
@@ -179,11 +179,11 @@ test("An id means its newest commit that is kept, and not the one that was index
     for (const asOf of [1, 2].map((hour) => `2026-03-02T0${hour}:30:00Z`))
       expect([asOf, (await page({ asOf })).total]).toEqual([asOf, 100]);
     expect(await page({ cursor: nextCursor! })).toMatchObject({ page: 2, total: 100, count: 10 });
-    const changes = new ChangesReader(catalog);
+    const changes = changesReader(catalog);
     const payer = { gone: () => false, pay: async () => {} };
-    const { commit } = await changes.ask({ since: lastOfDay, until: id, skip: 0 }, payer);
+    const { commit } = await changes({ since: lastOfDay, until: id, skip: 0 }, payer);
     expect([commit.commit, await catalog.isReadable(commit)]).toEqual([1, true]);
-    expect(await new ScoreChangeLog(catalog).start(id)).toMatchObject({ position: 1, gone: false });
+    expect(await scoreChangeLog(catalog).start(id)).toMatchObject({ position: 1, gone: false });
   });
   expect(await diff(storage, id, "4")).toMatchObject({ since: { commit: 1, snapshotId: id } });
   const { entry } = await rollback(storage, id.slice(0, 8), () => now);

@@ -4,7 +4,7 @@ import { askPage, parseArchiveQuery } from "../../../snapshots/read/archive/pagi
 import { Catalog } from "../../../snapshots/read/catalog/catalog.ts";
 import { Exports } from "../../../snapshots/read/catalog/exports.ts";
 import { PublicLog } from "../../../snapshots/read/catalog/public-log.ts";
-import { ChangesReader, parseChangesQuery } from "../../../snapshots/read/changes/changes.ts";
+import { changesReader, parseChangesQuery } from "../../../snapshots/read/changes/changes.ts";
 import { CheckpointFile } from "../../../snapshots/trust/log/checkpoints.ts";
 import { readAnyLog, readSignedLog } from "../../../snapshots/trust/log/log-reader.ts";
 import { Trust } from "../../../snapshots/trust/trust.ts";
@@ -42,7 +42,7 @@ export async function openProxy(world: World, process: Process, machine: number)
   const exports = new Exports(storage, catalog, reader);
   const publicLog = new PublicLog(storage, catalog.log, reader);
   const keys = keyRing(storage, { now: () => Date.now(), damaged: refused });
-  const server: Server = { process, catalog, exports, publicLog, changes: new ChangesReader(catalog), keys };
+  const server: Server = { process, catalog, exports, publicLog, changes: changesReader(catalog), keys };
   let shown = 0;
   world.servers.push(server);
   const look = async () => {
@@ -148,7 +148,7 @@ async function follow(world: World, process: Process, since: string, until: stri
   const { judge } = world;
   const answer = await insist(world, process, async ({ changes }) => {
     const query = parseChangesQuery(parametersOf(`since=${since}&until=${until}`));
-    const asked = await changes.ask(query, { gone: () => false, pay: async () => {} });
+    const asked = await changes(query, { gone: () => false, pay: async () => {} });
     const { read } = await asked.plan();
     let text = "";
     for await (const chunk of read()) text += chunk.text;

@@ -26,7 +26,7 @@ import {
   readChangesGzip,
   tagOf,
 } from "../../../../snapshots/read/changes/change-lines.ts";
-import { ChangesReader } from "../../../../snapshots/read/changes/changes.ts";
+import { changesReader } from "../../../../snapshots/read/changes/changes.ts";
 import { layout, sha256 } from "../../../../snapshots/store/layout.ts";
 import { readCommit } from "../../../../snapshots/store/log/commits.ts";
 import type { Storage } from "../../../../snapshots/store/storage.ts";
@@ -161,10 +161,11 @@ describe("work on a far difference", () => {
     return counted;
   }
   const since = () => ({ since: ids[0]!, until: ids[commits - 1]!, skip: 0 });
-  const plan = async (reader: ChangesReader, by: Payer) => (await reader.ask(since(), by)).plan();
+  const plan = async (reader: ReturnType<typeof changesReader>, by: Payer) =>
+    (await reader(since(), by)).plan();
 
   test("is paid for as it is done, and not again while its result is kept", async () => {
-    const reader = new ChangesReader(catalog);
+    const reader = changesReader(catalog);
     const [first, second] = [payer(), payer()];
     const { count } = await plan(reader, first);
     expect(count).toBe(40);
@@ -174,14 +175,14 @@ describe("work on a far difference", () => {
   });
 
   test("ends when its client leaves or cannot pay, and whoever else waits goes on himself", async () => {
-    const reader = new ChangesReader(catalog);
+    const reader = changesReader(catalog);
     await expect(plan(reader, payer({ has: 1 }))).rejects.toThrow("no units left");
     const [leaving, staying] = [payer({ leaves: 1 }), payer()];
     const [left, stayed] = await Promise.allSettled([plan(reader, leaving), plan(reader, staying)]);
     expect([left!.status, stayed!.status]).toEqual(["rejected", "fulfilled"]);
     expect([leaving.paid, staying.paid]).toEqual([1, 3]);
     const gone = payer({ leaves: 0 });
-    await expect(plan(new ChangesReader(catalog), gone)).rejects.toThrow("nobody waits");
+    await expect(plan(changesReader(catalog), gone)).rejects.toThrow("nobody waits");
     expect(gone.paid).toBe(0);
   });
 
@@ -197,7 +198,7 @@ describe("work on a far difference", () => {
     });
     const reading = new Catalog(watched, { cacheBytes: 2 ** 22 });
     await reading.refresh();
-    expect((await plan(new ChangesReader(reading), payer())).count).toBe(40);
+    expect((await plan(changesReader(reading), payer())).count).toBe(40);
     expect(reads).toEqual({ underway: 0, most: 16 });
   });
 
@@ -222,7 +223,7 @@ describe("work on a far difference", () => {
       const isRead = (prefix: string) => reading.calls.some(({ key }) => key.startsWith(prefix));
       const [until, since] = (await catalog.log.believed()).map(({ snapshotId }) => snapshotId);
       const planned = async () =>
-        (await new ChangesReader(catalog).ask({ since: since!, until, skip: 0 }, payer())).plan();
+        (await changesReader(catalog)({ since: since!, until, skip: 0 }, payer())).plan();
       return { planned, partRead: () => isRead(part), pagesRead: () => isRead(layout.page.prefix) };
     }
 

@@ -6,7 +6,7 @@ import type { ScoreChange } from "../../../../schemas/rooms/feed.ts";
 import { forgeScaleNumber, forgeTiers } from "../../../../schemas/versions.ts";
 import { rollback } from "../../../../snapshots/maintain/rollback.ts";
 import { Catalog } from "../../../../snapshots/read/catalog/catalog.ts";
-import { ScoreChangeLog } from "../../../../snapshots/read/feed/score-change-log.ts";
+import { scoreChangeLog } from "../../../../snapshots/read/feed/score-change-log.ts";
 import { MissingObjectError } from "../../../../snapshots/store/errors.ts";
 import { layout } from "../../../../snapshots/store/layout.ts";
 import { newestCommit } from "../../../../snapshots/store/log/commits.ts";
@@ -22,9 +22,10 @@ import {
 } from "../../../helpers/publish/score-books.ts";
 import { memoryStorage } from "../../../helpers/store/storages.ts";
 
-const feedOver = (storage: Storage) => new ScoreChangeLog(new Catalog(storage, { cacheBytes: 1024 * 1024 }));
+const feedOver = (storage: Storage) => scoreChangeLog(new Catalog(storage, { cacheBytes: 1024 * 1024 }));
 
-const changesOf = async (feed: ScoreChangeLog, commit: number) => (await feed.step(commit - 1)).changes;
+const changesOf = async (feed: ReturnType<typeof feedOver>, commit: number) =>
+  (await feed.step(commit - 1)).changes;
 
 const { dimensions, metadata } = scoreOf("x", 1);
 /** Ways in which a record differs; together they reach every one of its fields. */
@@ -142,7 +143,7 @@ describe("the changes of a commit", () => {
 
   test("are kept while there are few enough of them, however many commits they are of", async () => {
     const storage = await published(4);
-    const feed = new ScoreChangeLog(new Catalog(storage, { cacheBytes: 1024 * 1024 }), 8);
+    const feed = scoreChangeLog(new Catalog(storage, { cacheBytes: 1024 * 1024 }), { most: 8 });
     // The same array: nothing was compared anew.
     const [second, third] = [await changesOf(feed, 2), await changesOf(feed, 3)];
     expect([second.length, third.length]).toEqual([3, 3]);
@@ -182,7 +183,7 @@ describe("the changes of a commit", () => {
     const storage = await published(2);
     const catalog = new Catalog(storage, { cacheBytes: 1024 * 1024 });
     await catalog.refresh();
-    const feed = new ScoreChangeLog(catalog);
+    const feed = scoreChangeLog(catalog);
     expect((await feed.step(1)).commit.commit).toBe(2);
     await publishBook(storage, booksOf(3));
     await storage.delete(layout.manifest((await feed.commit(2)).manifest.hash));
@@ -197,7 +198,7 @@ describe("the changes of a commit", () => {
     await catalog.refresh();
     for (const number of [2, 3])
       await storage.delete(layout.manifest((await catalog.log.commit(number))!.manifest.hash));
-    const { commit, changes } = await new ScoreChangeLog(catalog).step(1);
+    const { commit, changes } = await scoreChangeLog(catalog).step(1);
     expect([commit.commit, changes.length]).toEqual([3, 3]);
   });
 

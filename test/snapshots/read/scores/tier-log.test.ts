@@ -3,7 +3,7 @@ import { Tiers } from "../../../../schemas/store/stored-objects.ts";
 import { type ForgeTier, forgeScaleNumber } from "../../../../schemas/versions.ts";
 import { rollback } from "../../../../snapshots/maintain/rollback.ts";
 import { Catalog } from "../../../../snapshots/read/catalog/catalog.ts";
-import { TierLog } from "../../../../snapshots/read/scores.ts";
+import { tierLog } from "../../../../snapshots/read/scores.ts";
 import { layout, sha256 } from "../../../../snapshots/store/layout.ts";
 import { publishBook, scoreOf } from "../../../helpers/publish/score-books.ts";
 import { changedStorage, countingStorage, memoryStorage } from "../../../helpers/store/storages.ts";
@@ -27,16 +27,16 @@ test("tells from the snapshots that are kept what tiers changed in 30 days, and 
     new Catalog(counting, { cacheBytes: 2 ** 20 }),
     new Catalog(storage, { cacheBytes: 2 ** 20 }),
   ];
-  const told = async (catalog: Catalog, log: TierLog) => {
+  const told = async (catalog: Catalog, log: ReturnType<typeof tierLog>) => {
     await catalog.refresh();
-    const { json, hash, snapshotId } = await log.read();
+    const { json, hash, snapshotId } = await log();
     expect([snapshotId, hash]).toEqual([catalog.current()?.commit.snapshotId, sha256(json)]);
     // Nothing is worked out again for who asks again.
-    expect((await log.read()).json).toBe(json);
+    expect((await log()).json).toBe(json);
     return Tiers.parse(JSON.parse(String(json)));
   };
   const [followed] = catalogs as [Catalog, Catalog];
-  const log = new TierLog(followed);
+  const log = tierLog(followed);
 
   await publish(day(1), { aave: "RAW", curve: "CAST" });
   await publish(day(11), { aave: "CAST", curve: "CAST" });
@@ -56,7 +56,7 @@ test("tells from the snapshots that are kept what tiers changed in 30 days, and 
   // What is withdrawn has not been. The same is told by who was not there.
   await rollback(storage, "2", () => day(13));
   const after = { since: day(1).toISOString(), tiers: { aave: "CAST", curve: "CAST" }, changes: [first] };
-  for (const catalog of catalogs) expect(await told(catalog, new TierLog(catalog))).toEqual(after);
+  for (const catalog of catalogs) expect(await told(catalog, tierLog(catalog))).toEqual(after);
   expect(await told(followed, log)).toEqual(after);
   // Thirty days after the last but one.
   await publish(day(43), { aave: "RAW" });
@@ -72,9 +72,9 @@ test("tells from the snapshots that are kept what tiers changed in 30 days, and 
     get: async (key, options) => (key === missing ? undefined : storage.get(key, options)),
   });
   const blind = new Catalog(others, { cacheBytes: 2 ** 20 });
-  expect(await told(blind, new TierLog(blind))).toMatchObject({ tiers: { aave: "RAW" }, changes: [] });
+  expect(await told(blind, tierLog(blind))).toMatchObject({ tiers: { aave: "RAW" }, changes: [] });
   const unlisted = new Catalog(changedStorage(storage, { async *list() {} }), { cacheBytes: 2 ** 20 });
-  expect(await told(unlisted, new TierLog(unlisted))).toEqual({
+  expect(await told(unlisted, tierLog(unlisted))).toEqual({
     since: day(43).toISOString(),
     tiers: {},
     changes: [],
