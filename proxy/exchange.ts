@@ -1,8 +1,9 @@
 import { randomUUID } from "node:crypto";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type * as express from "express";
-import type { Address } from "../schemas/addresses.ts";
+import { type Address, addressOf, isCrossSite } from "../schemas/addresses.ts";
 import type { ErrorCode } from "../schemas/errors.ts";
+import { apiHeaders, securityHeaders } from "../schemas/headers.ts";
 import type { NamedObject } from "../schemas/store/stored-objects.ts";
 import type { AsOf } from "../snapshots/read/answer.ts";
 import type { Catalog } from "../snapshots/read/catalog/catalog.ts";
@@ -20,14 +21,16 @@ export interface Exchange {
   id: string;
   /** When the head had arrived, by `performance.now()`. */
   began: number;
+  /** The path as it was sent, in the client's own spelling. */
+  path: string;
   /** The query as it was sent, without its question mark. */
   search: string;
   /** The snapshot that was current when the request arrived. */
   snapshotId: string | undefined;
   /** Headers of every answer at the address; at some, also what lets this request's Origin read it. */
   addressHeaders: Readonly<Record<string, string>>;
-  /** Path of the request's row in the endpoint table. */
-  route?: string;
+  /** Path of the request's row in the endpoint table; undefined where that has no such address. */
+  route: string | undefined;
   /** The values of that path's parameters, by name. */
   params: Address["params"];
   /** The caller, once the credentials are checked. */
@@ -72,14 +75,23 @@ export type Check = (
   response?: ServerResponse,
 ) => void | Promise<void>;
 
-export function newExchange(
-  search: string,
-  catalog: Pick<Catalog, "current">,
-  addressHeaders: Exchange["addressHeaders"],
-): Exchange {
-  const { snapshotId } = catalog.current()?.commit ?? {};
-  return { id: randomUUID(), began: performance.now(), search, snapshotId, addressHeaders, params: {} };
+/** The exchange of a request with this target. */
+export function newExchange(target: string, catalog: Pick<Catalog, "current">): Exchange {
+  const path = pathOf(target);
+  const { path: route, params = {} } = addressOf(path) ?? {};
+  return {
+    id: randomUUID(),
+    began: performance.now(),
+    path,
+    search: target.slice(path.length + 1),
+    snapshotId: catalog.current()?.commit.snapshotId,
+    addressHeaders: isCrossSite(path) ? apiHeaders : securityHeaders,
+    route,
+    params,
+  };
 }
+
+export const pathOf = (target: string): string => target.split("?", 1)[0]!;
 
 /** Each call takes one more unit, for long work. These units are not given back. */
 export function paymentOf(exchange: Exchange): () => Promise<void> {

@@ -10,7 +10,6 @@ import {
 import type { Socket } from "node:net";
 import { promisify } from "node:util";
 import express, { type Express } from "express";
-import { addressOf } from "../schemas/addresses.ts";
 import { type Endpoint, type EndpointId, endpoints } from "../schemas/endpoints.ts";
 import { type ErrorCode, Fault } from "../schemas/errors.ts";
 import { preflightHeaders } from "../schemas/headers.ts";
@@ -18,9 +17,9 @@ import { createAgents } from "./agents/agents.ts";
 import { acceptPending, type Connections, followConnections } from "./connection/connections.ts";
 import { newExchange, type Request, type Response } from "./exchange.ts";
 import { type ProblemReply, problemReply, refusalOf } from "./reply/problem.ts";
-import { exchangeHeaders, headersAt, ownPageHeaders, writeHead } from "./reply/reply.ts";
+import { exchangeHeaders, ownPageHeaders, writeHead } from "./reply/reply.ts";
 import { createAnswers } from "./routes/answers.ts";
-import { canonicalTarget, checksOf, notFoundDetail, requireOneHost, searchOf } from "./routes/checks.ts";
+import { checksOf, noSuchAddress, requireOneHost } from "./routes/checks.ts";
 import type { AppServices, Companion, ProxyServices } from "./services.ts";
 import { createRecorder, registerGauges } from "./telemetry/telemetry.ts";
 
@@ -37,6 +36,7 @@ export function createProxyServer(proxy: ProxyServices) {
   const recorder = createRecorder(log, metrics, trustProxy);
   const services = { ...proxy, recorder, listening: () => server.listening };
   const app = createApp(services);
+  const open = openExchange(services);
   const companions = Object.values(proxy.companions).map((create) => create(services));
   const companionOf = (request: IncomingMessage) =>
     companions.find(({ isHandshake }) => isHandshake(request));
@@ -49,7 +49,7 @@ export function createProxyServer(proxy: ProxyServices) {
 
   const answer: RequestListener = (request, response) => {
     if (!server.listening) response.setHeader("Connection", "close");
-    request.url = canonicalTarget(request.url ?? "");
+    open(request as Request, response as Response);
     app(request as Request, response as Response, finalHandler);
   };
   /** Set once the server is told to end; settles when the pending connections are accepted. */
@@ -116,18 +116,14 @@ function createApp(services: AppServices): Express {
     }),
   );
   const { now } = services;
-  const open = openExchange(services);
   return express()
     .disable("x-powered-by")
     .use(async (request, response: Response) => {
-      const exchange = open(request, response);
+      const exchange = response.locals;
       try {
         requireOneHost(request, exchange);
-        const address = addressOf(request.path);
-        if (!address) throw new Fault("NOT_FOUND", notFoundDetail(request.path));
-        exchange.route = address.path;
-        exchange.params = address.params;
-        const row = table.get(`${request.method} ${address.path}`);
+        if (exchange.route === undefined) throw noSuchAddress(exchange.path);
+        const row = table.get(`${request.method} ${exchange.route}`);
         if (!row) return otherMethod(request, response, now());
         for (const check of row.checks) {
           // Most checks need not wait for anything.
@@ -145,20 +141,22 @@ function createApp(services: AppServices): Express {
 // proportion to its length, and in places to the square of it.
 const maxAcceptLength = 1024;
 
-/** Opens the exchange of a request, and reports it when it is over. */
+/** Opens the exchange of a request, and reports it when it is over. Express never sees a path of another spelling. */
 function openExchange({ catalog, recorder, apiUrl }: AppServices) {
   return (request: Request, response: Response) => {
-    const { path, url } = request;
+    const exchange = newExchange(request.url, catalog);
+    const { path, route } = exchange;
+    // It could not parse some of them. No spelling is normalised: two readers could do that differently, and then
+    // disagree on who may have what.
+    if (route === undefined) request.url = "/";
     for (const name of ["accept", "accept-encoding"] as const)
       if (request.headers[name] && request.headers[name].length > maxAcceptLength)
         delete request.headers[name];
-    const exchange = newExchange(searchOf(url), catalog, headersAt(path));
     const own = protocolPaths.has(path) && ownPageHeaders(request.headers.origin, apiUrl);
     if (own) exchange.addressHeaders = { ...exchange.addressHeaders, ...own };
     response.locals = exchange;
     const end = recorder.begin(request, exchange);
     response.on("close", () => end(response.writableFinished ? response.statusCode : undefined));
-    return exchange;
   };
 }
 
@@ -177,7 +175,7 @@ function otherMethod({ method }: Request, response: Response, now: number): void
 /** Answers an error with a problem. If the answer has begun, ends the connection instead. */
 async function writeProblem(thrown: unknown, request: Request, response: Response, now: number) {
   if (response.destroyed) return;
-  const { status, headers, body } = await refusalOf(thrown, response.locals, now, request.path);
+  const { status, headers, body } = await refusalOf(thrown, response.locals, now);
   // Half an answer cannot be taken back, but a client can tell that it was cut off.
   if (response.headersSent) return void response.destroy();
   // A head that failed may have set it, and these are all headers.
@@ -238,8 +236,8 @@ function answerMalformed(
   connections: Connections,
 ): void {
   function fail(socket: Socket, error: Fault<ErrorCode>, method: string): void {
-    const exchange = newExchange("", catalog, headersAt(""));
-    const { headers, ...reply } = problemReply(error, exchange.id);
+    const exchange = newExchange("", catalog);
+    const { headers, ...reply } = problemReply(error, exchange);
     const all = { ...exchangeHeaders(exchange, now()), ...headers };
     connections.end(socket, bytesOf({ ...reply, headers: all }));
     metrics.answered({ route: "none", method, status: reply.status, code: error.code, seconds: 0 });

@@ -92,7 +92,7 @@ export function createAgents(
       const detail = `The result has ${bytes} bytes, and a tool gives at most ${toolLimits.resultBytes}. ${tool.less}`;
       throw new Fault("INVALID_PARAMETER", detail);
     } catch (thrown) {
-      const { problem, headers } = await refusalOf(thrown, locals, now(), "");
+      const { problem, headers } = await refusalOf(thrown, locals, now());
       if (headers["Retry-After"]) told.headers = { "Retry-After": headers["Retry-After"] };
       return {
         content: [{ type: "text", text: JSON.stringify({ ...problem, detail: inTools(problem.detail) }) }],

@@ -175,8 +175,8 @@ function fileAddresses(
  * valid when the request arrives, and the key until it ends.
  */
 export function requireAddress({ keys, now }: Pick<AppServices, "keys" | "now">): Check {
-  return ({ url = "" }, exchange) => {
-    const [path = ""] = url.split("?", 1);
+  return (_request, exchange) => {
+    const { path } = exchange;
     const parameters = new URLSearchParams(exchange.search);
     const key = parameters.get("key") ?? "";
     const expires = Number(parameters.get("expires"));

@@ -12,11 +12,11 @@ import { snapshotIdOf } from "../../snapshots/read/parameters.ts";
 import { within } from "../../snapshots/store/deadline.ts";
 import type { Identity } from "../access/identity.ts";
 import { hasBody } from "../connection/connections.ts";
-import { newExchange } from "../exchange.ts";
+import { newExchange, pathOf } from "../exchange.ts";
 import type { Receipt } from "../quota/quota.ts";
 import { refusalOf } from "../reply/problem.ts";
-import { exchangeHeaders, headersAt } from "../reply/reply.ts";
-import { checksOf, pathOf, requireOneHost, searchOf } from "../routes/checks.ts";
+import { exchangeHeaders } from "../reply/reply.ts";
+import { checksOf, requireOneHost } from "../routes/checks.ts";
 import type { AppServices, Companion } from "../services.ts";
 
 // A key that has ended closes its connections within POLL_SECONDS, of which this is the least.
@@ -25,7 +25,6 @@ const recheckMilliseconds = 1000;
 /** The live feed of score changes (INTERFACE 6): its clients, and the handshakes of those who come. */
 export function liveFeed(services: AppServices): Companion {
   const { catalog, recorder, metrics, limits, now, log } = services;
-  const { path } = endpoints.scoreFeed;
   const checks = [requireOneHost, ...checksOf(endpoints.scoreFeed, services)];
   const changes = scoreChangeLog(catalog);
   const clients = new Set<FeedClient>();
@@ -81,8 +80,7 @@ export function liveFeed(services: AppServices): Companion {
   return {
     isHandshake,
     async takeOver(request, socket, head) {
-      const exchange = newExchange(searchOf(request.url ?? ""), catalog, headersAt(path));
-      exchange.route = path;
+      const exchange = newExchange(request.url ?? "", catalog);
       const end = recorder.begin(request, exchange);
       let resuming: Receipt | undefined;
       try {
@@ -109,7 +107,7 @@ export function liveFeed(services: AppServices): Companion {
       } catch (thrown) {
         await resuming?.giveBack();
         if (resuming) exchange.receipt!.remaining = resuming.remaining;
-        const refusal = await refusalOf(thrown, exchange, now(), path);
+        const refusal = await refusalOf(thrown, exchange, now());
         end(socket.destroyed ? undefined : refusal.status);
         return refusal;
       }

@@ -30,14 +30,14 @@ export function noteError(thrown: unknown, exchange: Exchange): Fault<ErrorCode>
  * The answer to an error, with all headers (INTERFACE 7). Notes the error in the exchange. Gives the unit back when the
  * caller is not to blame, or nothing was worked out for it. Never throws.
  */
-export async function refusalOf(thrown: unknown, exchange: Exchange, now: number, path: string) {
+export async function refusalOf(thrown: unknown, exchange: Exchange, now: number) {
   const error = noteError(thrown, exchange);
-  const { receipt, id } = exchange;
+  const { receipt } = exchange;
   const { status } = errors[error.code];
   const refused = status === 401 || status === 403 || error.code === "NOT_FOUND";
   const free = refused || status >= 500 || (status === 429 && !exchange.worked);
   if (free && receipt?.allowed) await receipt.giveBack();
-  const { headers, ...reply } = problemReply(error, id, path);
+  const { headers, ...reply } = problemReply(error, exchange);
   const retryAfter = receipt &&
     error.code === "QUOTA_EXCEEDED" && { "Retry-After": secondsUntil(receipt.resetAt, now) };
   return { ...reply, headers: { ...exchangeHeaders(exchange, now), ...headers, ...retryAfter } };
@@ -47,7 +47,10 @@ export async function refusalOf(thrown: unknown, exchange: Exchange, now: number
  * An error as application/problem+json (INTERFACE 7, RFC 9457), with the headers that belong to its code. A path with
  * another protocol gets that protocol's form of errors.
  */
-export function problemReply(error: Fault<ErrorCode>, requestId: string, path = ""): ProblemReply {
+export function problemReply(
+  error: Fault<ErrorCode>,
+  { id: requestId, path }: Pick<Exchange, "id" | "path">,
+): ProblemReply {
   const { parameter, size, ...extras } = error.extras;
   const problem = makeProblem(error.code, {
     detail: withoutKeys(error.message),

@@ -1,7 +1,6 @@
 import { promisify } from "node:util";
 import { gzip, type ZlibOptions } from "node:zlib";
 import { LRUCache } from "lru-cache";
-import { isCrossSite } from "../../schemas/addresses.ts";
 import { apiHeaders, negotiatedVary, originHeaders, securityHeaders, vary } from "../../schemas/headers.ts";
 import type { Asked, Stream } from "../../snapshots/read/answer.ts";
 import type { Catalog } from "../../snapshots/read/catalog/catalog.ts";
@@ -9,9 +8,6 @@ import { sha256 } from "../../snapshots/store/layout.ts";
 import { joined } from "../../snapshots/store/storage.ts";
 import type { Exchange, Request, Response } from "../exchange.ts";
 import { rateLimitLines } from "../quota/quota.ts";
-
-export const headersAt = (path: string): Exchange["addressHeaders"] =>
-  isCrossSite(path) ? apiHeaders : securityHeaders;
 
 /** The headers of an address where the caller chooses the media type. */
 export const negotiatedHeaders = { ...apiHeaders, Vary: negotiatedVary };

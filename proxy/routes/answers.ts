@@ -37,7 +37,7 @@ export type Answers = Record<AnsweredId, Answer>;
 /** The answer of each endpoint, and the handler that sends it. An endpoint without an answer does not compile. */
 export function createAnswers(services: AppServices) {
   const fileAt = staticReplies(services.files);
-  const file: Answer = (_exchange, { path }) => fileAt(path);
+  const file: Answer = ({ path }) => fileAt(path);
   const answers: Answers = {
     ...(Object.fromEntries(ids.map((id) => [id, file])) as Record<AnsweredBy<"file">, Answer>),
     scoreFeed: upgradeRequired,

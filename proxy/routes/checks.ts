@@ -14,30 +14,12 @@ import type { Check } from "../exchange.ts";
 import { quotaExceeded } from "../quota/quota.ts";
 import type { AppServices } from "../services.ts";
 
-/** Every target without an endpoint ends with `nowhere`. `slash` follows where only a slash at the end is wrong. */
-const [nowhere, slash] = ["/-", "/slash"] as const;
-
-/**
- * Returns a raw request target if it is, byte for byte, an address of the endpoint table, and else a target that no
- * endpoint has. Other spellings are not normalised: two readers could normalise them differently and then disagree on
- * who may have what. The app never sees the client's own spelling.
- */
-export function canonicalTarget(raw: string): string {
-  const path = pathOf(raw);
-  if (addressOf(path)) return raw;
-  const near = addressOf(path.endsWith("/") ? path.slice(0, -1) : `${path}/`) ? slash : "";
-  return (apiRootOf(path) ?? "") + nowhere + near;
+/** Refuses a path that is not, byte for byte, an address of the endpoint table. */
+export function noSuchAddress(path: string): Fault<ErrorCode> {
+  const near = addressOf(path.endsWith("/") ? path.slice(0, -1) : `${path}/`);
+  const hint = near ? " One differs from this in a slash at its end only." : "";
+  return new Fault("NOT_FOUND", `There is no such address; paths are matched byte for byte.${hint}`);
 }
-
-export function notFoundDetail(path: string): string {
-  const hint = path.endsWith(nowhere + slash) ? " One differs from this in a slash at its end only." : "";
-  return `There is no such address; paths are matched byte for byte.${hint}`;
-}
-
-export const pathOf = (target: string): string => target.split("?", 1)[0]!;
-
-/** The query text of a target, without its question mark; "" when there is none. */
-export const searchOf = (target: string): string => target.slice(pathOf(target).length + 1);
 
 /**
  * The checks of an endpoint in the documented order (INTERFACE 5.3). Target (404) and method (405) were matched before.

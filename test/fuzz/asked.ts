@@ -15,7 +15,7 @@ import {
   uncachedJson,
 } from "../../proxy/reply/reply.ts";
 import { fileReply } from "../../proxy/reply/stream.ts";
-import { canonicalTarget, pathOf, readBody, searchOf } from "../../proxy/routes/checks.ts";
+import { readBody } from "../../proxy/routes/checks.ts";
 import { endpoints } from "../../schemas/endpoints.ts";
 import { errorCodes } from "../../schemas/envelopes.ts";
 import { paging } from "../../schemas/filters.ts";
@@ -80,8 +80,9 @@ const archiveQuery: Target = {
   ],
   words: [...known, "%C3%A9", "ſ", "\ufb03", "Z", "+00:00"],
   run(input) {
-    const search = searchOf(`/?${input.toString("latin1")}`);
-    canonicalTarget(pathOf(input.toString("latin1")));
+    const nothing = { current: () => undefined };
+    const { search } = newExchange(`/?${input.toString("latin1")}`, nothing);
+    newExchange(input.toString("latin1"), nothing);
     const parameters = refused(() => readParameters(search, known), "INVALID_PARAMETER");
     if (!parameters) return;
     need(search === "" || parameters.size === search.split("&").length, "each name is given once");
@@ -190,7 +191,7 @@ const body: Target = {
     const sent = requestOf({ "content-type": type, expect, "content-length": String(content.length) });
     const { headers, rawHeaders, httpVersion } = sent;
     const request = Object.assign(Readable.from([content]), { headers, rawHeaders, httpVersion });
-    const exchange = newExchange("", { current: () => undefined }, {});
+    const exchange = newExchange("", { current: () => undefined });
     const response = { writeContinue() {} };
     const read = readBody(row, defaultLimits);
     const done = await refusedLater(

@@ -1,6 +1,6 @@
 import { beforeAll, describe, expect, test } from "vitest";
 import { clientAccount, presentedKey } from "../../../proxy/access/identity.ts";
-import { canonicalTarget } from "../../../proxy/routes/checks.ts";
+import { newExchange } from "../../../proxy/exchange.ts";
 import { archiveParameters } from "../../../schemas/query.ts";
 import { ProtocolSlug } from "../../../schemas/records.ts";
 import { isWellFormedKey } from "../../../snapshots/keys/keys.ts";
@@ -98,6 +98,8 @@ const hostile: Record<string, (length: number) => string> = {
   brackets: (length) => Buffer.from("[".repeat(length * 0.75)).toString("base64url"),
 };
 
+const exchangeOf = (target: string) => newExchange(target, { current: () => undefined });
+
 /** Everything that reads what a caller sent; a refusal is as good as an answer. */
 const readers: Record<string, (text: string) => unknown> = {
   "the query": archiveQuery,
@@ -108,8 +110,8 @@ const readers: Record<string, (text: string) => unknown> = {
     ]),
   ),
   "a cursor": decodeCursor,
-  "a path": canonicalTarget,
-  "a path of a score": (text) => canonicalTarget(`/api/v1/scores/${text}`),
+  "a path": exchangeOf,
+  "a path of a score": (text) => exchangeOf(`/api/v1/scores/${text}`),
   "a slug": (text) => ProtocolSlug.safeParse(text),
   Authorization: (text) => presentedKey(["Authorization", text], false),
   "a bearer": (text) => presentedKey(["Authorization", `Bearer ${text}`], false),

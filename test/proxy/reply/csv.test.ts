@@ -182,7 +182,7 @@ describe("the answers that charts draw, as tables", () => {
       content: () => ({ body: [Buffer.from(json)] }),
     }));
     const request = Object.assign(Object.create(express.request), { headers: wantsCsv });
-    const exchange = newExchange("", { current: () => undefined }, {});
+    const exchange = newExchange("", { current: () => undefined });
     const bodies = Array.from({ length: 3 }, async () => {
       const reply = await preferred(request, answer)(exchange, request, Object.create(express.response));
       const { body } = await reply.content("identity");
