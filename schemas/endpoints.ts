@@ -1,29 +1,5 @@
 import { z } from "zod";
-import {
-  Alive,
-  ApiDescription,
-  BatchRequest,
-  ChangeLine,
-  Checkpoint,
-  ExportBytes,
-  ExportList,
-  IndexBytes,
-  LogFile,
-  MarketAbsence,
-  MarketFacets,
-  MarketIndex,
-  MarketPage,
-  MarketProof,
-  Ready,
-  ScoreBatch,
-  ScoreDimensions,
-  ScoreHistory,
-  ScoreList,
-  ScoreProof,
-  SnapshotList,
-  Status,
-  Usage,
-} from "./envelopes.ts";
+import * as envelopes from "./envelopes.ts";
 import { octets, parquet } from "./media.ts";
 import type { Plan } from "./plans.ts";
 import {
@@ -35,7 +11,7 @@ import {
   idParameter,
   partsParameter,
 } from "./query.ts";
-import { HistoricalMarket, ProtocolScore, tableColumns } from "./records.ts";
+import { HistoricalMarket, ProtocolScore } from "./records.ts";
 import { FeedMessage } from "./rooms/feed.ts";
 import { sharingRoot, TableQuery } from "./rooms/sharing.ts";
 import { Tiers } from "./store/stored-objects.ts";
@@ -82,10 +58,6 @@ export interface Endpoint {
   lines?: true;
   /** Media type of that body, where it is not JSON. */
   media?: string;
-  /** The caller chooses between media types of that body. */
-  negotiated?: true;
-  /** The columns of that body as CSV, where it comes as that too. */
-  table?: readonly string[];
   summary: string;
 }
 
@@ -108,8 +80,6 @@ const metered = {
 } as const;
 const archive = { ...metered, plan: "aegis" } as const;
 
-const alsoAsTable = (table: readonly string[]) => ({ negotiated: true, table }) as const;
-
 /** Addresses of Delta Sharing. That protocol specifies them, so they are not in our OpenAPI document. */
 const shares = `${sharingRoot}/shares` as const;
 const tables = `${shares}/:share/schemas/:schema/tables` as const;
@@ -125,8 +95,7 @@ export const endpoints = {
     path: "/api/v1/scores",
     plan: "free",
     query: [asOfParameter.name],
-    response: ScoreList,
-    ...alsoAsTable(tableColumns.listScores),
+    response: envelopes.ScoreList,
     summary: "All scored protocols with their current BRI and Forge Scale",
   },
   getScore: {
@@ -135,7 +104,6 @@ export const endpoints = {
     plan: "free",
     query: [asOfParameter.name],
     response: ProtocolScore,
-    ...alsoAsTable(tableColumns.getScore),
     summary: "Full score breakdown of one protocol",
   },
   batchScores: {
@@ -143,8 +111,8 @@ export const endpoints = {
     method: "POST",
     path: "/api/v1/scores/batch",
     plan: "free",
-    body: { schema: BatchRequest, maxBytes: 16 * 1024 },
-    response: ScoreBatch,
+    body: { schema: envelopes.BatchRequest, maxBytes: 16 * 1024 },
+    response: envelopes.ScoreBatch,
     summary: "Up to 50 protocols at once",
   },
   scoreHistory: {
@@ -152,8 +120,7 @@ export const endpoints = {
     path: "/api/v1/scores/:slug/history",
     plan: "developer",
     query: [asOfParameter.name],
-    response: ScoreHistory,
-    ...alsoAsTable(tableColumns.scoreHistory),
+    response: envelopes.ScoreHistory,
     summary: "Seven days of score history",
   },
   scoreDimensions: {
@@ -161,8 +128,7 @@ export const endpoints = {
     path: "/api/v1/scores/:slug/dimensions",
     plan: "developer",
     query: [asOfParameter.name],
-    response: ScoreDimensions,
-    ...alsoAsTable(tableColumns.scoreDimensions),
+    response: envelopes.ScoreDimensions,
     summary: "Dimension breakdown with change and percentile",
   },
   scoreProof: {
@@ -170,8 +136,7 @@ export const endpoints = {
     path: "/api/v1/scores/:slug/proof",
     plan: "free",
     query: [asOfParameter.name],
-    response: ScoreProof,
-    negotiated: true,
+    response: envelopes.ScoreProof,
     summary: "The score of one protocol, and the proof that it was published",
   },
   tiers: {
@@ -187,8 +152,7 @@ export const endpoints = {
     path: "/api/v1/markets/historical",
     heavy: true,
     query: [...archiveParameters, asOfParameter].map(({ name }) => name),
-    response: MarketPage,
-    negotiated: true,
+    response: envelopes.MarketPage,
     summary: "Archive of resolved prediction markets, newest first, with filters and exact totals",
   },
   marketFacets: {
@@ -196,8 +160,7 @@ export const endpoints = {
     path: "/api/v1/markets/facets",
     heavy: true,
     query: [...facetParameters, ...filterParameters, asOfParameter].map(({ name }) => name),
-    response: MarketFacets,
-    ...alsoAsTable(tableColumns.marketFacets),
+    response: envelopes.MarketFacets,
     summary: "Exact numbers of markets by label, score or month, under any filters",
   },
   marketChanges: {
@@ -205,20 +168,20 @@ export const endpoints = {
     path: "/api/v1/markets/changes",
     heavy: true,
     query: changesParameters.map((parameter) => parameter.name),
-    response: ChangeLine,
+    response: envelopes.ChangeLine,
     lines: true,
     summary: "What differs between two snapshots of the archive, as one NDJSON answer",
   },
   listExports: {
     ...archive,
     path: "/api/v1/markets/exports",
-    response: ExportList,
+    response: envelopes.ExportList,
     summary: "Exports of the archive as Parquet files, newest first",
   },
   exportFile: {
     ...archive,
     path: "/api/v1/markets/exports/:snapshotId/:name",
-    response: ExportBytes,
+    response: envelopes.ExportBytes,
     media: parquet,
     summary: "A Parquet file of an export, or a range of its bytes",
   },
@@ -227,7 +190,7 @@ export const endpoints = {
     path: "/api/v1/markets/index",
     heavy: true,
     query: [asOfParameter.name],
-    response: MarketIndex,
+    response: envelopes.MarketIndex,
     summary: "What the filter index consists of, and the proof that it was published",
   },
   indexParts: {
@@ -235,7 +198,7 @@ export const endpoints = {
     path: "/api/v1/markets/index/sections",
     heavy: true,
     query: [partsParameter.name],
-    response: IndexBytes,
+    response: envelopes.IndexBytes,
     media: octets,
     summary: "Up to 100 parts of the filter index by their hashes, one after the other",
   },
@@ -244,14 +207,14 @@ export const endpoints = {
     path: "/api/v1/markets/index/absence",
     heavy: true,
     query: [idParameter.name, asOfParameter.name],
-    response: MarketAbsence,
+    response: envelopes.MarketAbsence,
     summary: "All that shows that no market has an id, and the proof that it was published",
   },
   indexPart: {
     ...archive,
     path: "/api/v1/markets/index/:hash",
     heavy: true,
-    response: IndexBytes,
+    response: envelopes.IndexBytes,
     media: octets,
     summary: "One part of the filter index by its hash, or a range of its bytes",
   },
@@ -267,8 +230,7 @@ export const endpoints = {
     path: "/api/v1/markets/:id/proof",
     heavy: true,
     query: [asOfParameter.name],
-    response: MarketProof,
-    negotiated: true,
+    response: envelopes.MarketProof,
     summary: "One market, and the proof that it was published",
   },
   listShares: {
@@ -343,7 +305,7 @@ export const endpoints = {
     ...metered,
     path: "/api/v1/snapshots",
     plan: "free",
-    response: SnapshotList,
+    response: envelopes.SnapshotList,
     summary: "The snapshots that can be read, newest first",
   },
   scoreFeed: {
@@ -367,20 +329,20 @@ export const endpoints = {
   status: {
     ...open,
     path: "/api/v1/status",
-    response: Status,
+    response: envelopes.Status,
     summary: "Which snapshot is served and how fresh it is",
   },
   checkpoint: {
     ...open,
     path: "/api/v1/checkpoint",
-    response: Checkpoint,
+    response: envelopes.Checkpoint,
     media: "text/plain; charset=utf-8",
     summary: "The newest signature of the public log, which vouches for every commit in it",
   },
   log: {
     ...open,
     path: "/api/v1/log/*logFile",
-    response: LogFile,
+    response: envelopes.LogFile,
     media: octets,
     summary: "The public log of all commits: its checkpoints, and its tree and entries in tiles",
   },
@@ -388,21 +350,21 @@ export const endpoints = {
     ...open,
     credentials: "checked",
     path: "/api/v1/usage",
-    response: Usage,
+    response: envelopes.Usage,
     summary: "The caller's plan and what is left of the day's quota",
   },
   healthz: {
     ...open,
     crossSite: true,
     path: "/healthz",
-    response: Alive,
+    response: envelopes.Alive,
     summary: "The process is alive",
   },
   readyz: {
     ...open,
     crossSite: true,
     path: "/readyz",
-    response: Ready,
+    response: envelopes.Ready,
     summary: "The process can serve: snapshot and keys are loaded, and requests can be counted",
   },
   site: {
@@ -449,7 +411,7 @@ export const endpoints = {
   openapi: {
     ...crossSiteFile,
     path: "/openapi.json",
-    response: ApiDescription,
+    response: envelopes.ApiDescription,
     summary: "This API's description, OpenAPI 3.1",
   },
   docs: {

@@ -5,7 +5,7 @@ export const directions = { composite: "higher is safer", dimension: "higher is 
 
 /**
  * What the name of each dimension tells. The operator's formula decides what it measures, and an operator states that
- * here.
+ * here. Those of a protocol have the order of INTERFACE 2.2.
  */
 export const dimensionMeanings = {
   protocol: {

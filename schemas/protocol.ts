@@ -1,23 +1,9 @@
-import { meanings } from "./meanings.ts";
+import { dimensionMeanings, meanings } from "./meanings.ts";
 import { count, double, integer, oneOf, struct, text, time } from "./shapes.ts";
 import { bounds, forgeTiers, numbersOfTiers } from "./versions.ts";
 
-/** Keys of a protocol's dimensions, in the order of INTERFACE 2.2. */
-export const protocolDimensionKeys = [
-  "access_control",
-  "economic_soundness",
-  "oracle_integrity",
-  "compositional_risk",
-  "governance",
-  "maturity",
-  "adversarial_resilience",
-  "supply_chain",
-  "liquidity",
-  "cross_chain",
-  "opsec",
-  "cascade_exposure",
-] as const;
-export type ProtocolDimensionKey = (typeof protocolDimensionKeys)[number];
+export type ProtocolDimensionKey = keyof typeof dimensionMeanings.protocol;
+export const protocolDimensionKeys = Object.keys(dimensionMeanings.protocol) as ProtocolDimensionKey[];
 
 const score = integer(bounds.score);
 

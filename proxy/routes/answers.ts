@@ -64,7 +64,7 @@ export function createAnswers(services: AppServices) {
     return async (request, response) => {
       const { locals } = response;
       const { receipt } = locals;
-      if (endpoint.negotiated) locals.addressHeaders = negotiatedHeaders;
+      if (answer.others) locals.addressHeaders = negotiatedHeaders;
       const { streamed, ...ready } = await bounded(endpoint, locals, () => prepared(request, response));
       if (ready.known) await receipt?.giveBack();
       if (streamed && receipt) requireUnits(streamed, receipt);

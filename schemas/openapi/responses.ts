@@ -8,6 +8,7 @@ import { common, type HeaderName, ofLines, ofStatus, rateLimit, references } fro
 import { csv, ndjson } from "../media.ts";
 import { plans } from "../plans.ts";
 import { asOfParameter } from "../query.ts";
+import { type TableId, tableColumns } from "../records.ts";
 
 // Real answers over a sample. test/schemas/openapi-examples.test.ts compares them, and updates them when run with -u.
 const folder = new URL("examples/", import.meta.url);
@@ -101,7 +102,6 @@ export function responsesOf(id: EndpointId, endpoint: Endpoint, answers: Answers
 
 function successOf(id: EndpointId, endpoint: Endpoint, answers: Answers): ZodOpenApiResponsesObject {
   const { etag, headers = [], example, line, ranges } = answers;
-  const { table } = endpoint;
   const limits = endpoint.metered ? rateLimit : [];
   if (endpoint.method === "WS") {
     const upgrade = ["Upgrade", "Sec-WebSocket-Accept", "Sec-WebSocket-Protocol"] as const;
@@ -124,7 +124,9 @@ function successOf(id: EndpointId, endpoint: Endpoint, answers: Answers): ZodOpe
         },
       }),
       ...(line && rowsOf(line, id, endpoint.lines ? [ndjson] : [ndjson, csv])),
-      ...(table && { [csv]: textOf(id, "csv", `The columns ${table.join(", ")}. ${ofCsv}`) }),
+      ...(id in tableColumns && {
+        [csv]: textOf(id, "csv", `The columns ${tableColumns[id as TableId].join(", ")}. ${ofCsv}`),
+      }),
     },
   };
   const held = {
