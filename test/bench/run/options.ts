@@ -25,7 +25,6 @@ export const benchOptions = {
     otherwise: "deleted at the end",
   },
   json: { type: "string", value: "FILE", default: ".local/bench.json", does: "all rounds as JSON" },
-  profile: { type: "string", value: "DIR", does: "CPU profiles of the proxy; its figures are then too low" },
 } as const satisfies Record<string, Option>;
 
 const thorough: Effort = { rounds: 5, seconds: 8, runs: 3, filters: 300, requests: 400 };
@@ -39,7 +38,6 @@ export function readOptions(shell: Shell, values: ValuesOf<typeof benchOptions>)
     rows: values.rows === undefined ? rowNumbers : readRows(values.rows),
     keep: values.keep === undefined ? undefined : shell.path(values.keep),
     json: shell.path(values.json),
-    profile: values.profile === undefined ? undefined : shell.path(values.profile),
     effort: values.quick ? quick : thorough,
   };
 }
