@@ -14,15 +14,6 @@ export async function* cursorWalk(
   }
 }
 
-/** Pages from the first to the last, by number. */
-export async function* pageWalk(proxy: Pick<ArchiveProxy, "page">, query: Query): AsyncGenerator<MarketPage> {
-  for (let number = 1; ; number += 1) {
-    const page = await proxy.page({ ...query, page: number });
-    yield page;
-    if (page.nextCursor === null) return;
-  }
-}
-
 export function idsOf(page: MarketPage): string[] {
   return page.markets.map((market) => market.id);
 }

@@ -1,8 +1,9 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { MarketFacets } from "../../../../schemas/envelopes.ts";
+import { MarketFacets, MarketPage } from "../../../../schemas/envelopes.ts";
 import { facetNames } from "../../../../schemas/filters.ts";
 import { combinations } from "../../../helpers/archive/combinations.ts";
+import { testFields } from "../../../helpers/archive/field-check.ts";
 import { testFilters } from "../../../helpers/archive/filter-check.ts";
 import { plainFacet } from "../../../helpers/archive/plain-facets.ts";
 import { plainFilter } from "../../../helpers/archive/plain-filter.ts";
@@ -19,7 +20,16 @@ describe.each([
   ],
 ])("of a sample of %s", (_, runs, sample) => {
   const served = serveSample(sample);
+  testFields(served);
   testFilters(served, runs.filters);
+
+  test("a page has the fields of INTERFACE 2.7 in its order, and 100 markets where nothing is asked", async () => {
+    const page = MarketPage.parse(await served.proxy.page({}));
+    const told = { version: "bri-pm-v1", tier: "enterprise", page: 1, pageSize: 100, count: 100 };
+    expect(page).toMatchObject(told);
+    const fields = "version tier count total page pageSize nextCursor timestamp markets".split(" ");
+    expect([Object.keys(page), Object.keys(MarketPage.shape)]).toEqual([fields, fields]);
+  });
 
   test(`facets under ${runs.facets} combinations are counted as the sources have them`, async () => {
     const sources = await served.expected();
