@@ -106,5 +106,5 @@ function wordsOf(question: string): Set<string> {
   return words;
 }
 
-export const askedWords = (q: string): AskedWord[] =>
+const askedWords = (q: string): AskedWord[] =>
   [...cut(q, true)].map((word) => ({ text: word.replace("*", ""), prefix: word.endsWith("*") }));

@@ -37,10 +37,11 @@ afterEach(async () => {
 describe("a cursor", () => {
   /** Commit 1, 2 and 3; the first and the last have the same content. */
   const archives: HistoricalMarket[][] = [recordsOf(0, 300), recordsOf(20, 310), recordsOf(0, 300)];
+  const snapshots: string[] = [];
   let proxy: ArchiveProxy;
   beforeAll(async () => {
     const storage = memoryStorage(new Map());
-    for (const markets of archives) await publishRecords(storage, markets);
+    for (const markets of archives) snapshots.push((await publishRecords(storage, markets)).snapshotId);
     proxy = await startArchiveProxy(storage);
   });
   afterAll(() => proxy.stop());
@@ -53,40 +54,22 @@ describe("a cursor", () => {
   const spell = (value: unknown) => base64url(JSON.stringify(value));
 
   type Changes = { [place: number]: unknown };
-  const other = recordsOf(1_000, 1_001)[0]!.id;
+  // Of changes of any kind, see below; these are the ones that a change by chance may miss.
   test.for<[what: string, change: Changes | ((cursor: string, fields: Fields) => string | Changes)]>([
     ["padding", (cursor) => `${cursor}=`],
-    ["a cut end", (cursor) => cursor.slice(0, -1)],
     ["JSON with white space", (_, fields) => base64url(JSON.stringify(fields, null, 1))],
     ["numbers spelled otherwise", (_, fields) => base64url(JSON.stringify(fields).replace("[3,", "[3.0,"))],
-    ["an object in place of the list", (_, fields) => spell({ ...fields })],
     ["a field more", (_, fields) => spell([...fields, 1])],
-    ["a field less", (_, fields) => spell(fields.slice(0, -1))],
-    ["no JSON", () => base64url("cursor")],
-    ["no text", () => Buffer.from([0xff, 0xfe, 0x00]).toString("base64url")],
     ["null", () => base64url("null")],
-    ["10 kB", () => "A".repeat(10_000)],
     ["a commit that holds another snapshot", { 0: 2 }],
-    ["commit 2^53 - 1", { 0: Number.MAX_SAFE_INTEGER }],
-    ["commit 0", { 0: 0 }],
-    ["a fraction of a commit", { 0: 1.5 }],
-    ["a commit in words", { 0: "1" }],
-    ["another snapshot", (_, [, id]) => ({ 1: String(id).replace(/^./, (c) => (c === "a" ? "b" : "a")) })],
     ["a snapshot that is a path", { 1: "../../../checked.json" }],
     ["the ordinal above", (_, [, , ordinal]) => ({ 2: Number(ordinal) + 1 })],
     ["the number of markets as ordinal", { 2: 300 }],
-    ["a negative ordinal", { 2: -1 }],
     ["a millisecond more", (_, [, , , time]) => ({ 3: Number(time) + 1 })],
-    ["another id", { 4: other }],
     ["neither id nor time, at a market", { 3: 0, 4: "" }],
     ["an id and no time, at the beginning", { 2: 300, 3: 0 }],
-    ["a time and no id, at the beginning", { 2: 300, 4: "" }],
-    ["pageSize 0", { 5: 0 }],
     ["pageSize 501", { 5: 501 }],
-    ["a filter that its market does not match", { 6: "category=Politics" }],
-    ["an unknown filter", { 6: "colour=red" }],
     ["a page among the filters", { 6: "category=crypto&page=2" }],
-    ["a filter given twice", { 6: "category=crypto&category=crypto" }],
     ["a filter in another spelling", { 6: "c%61tegory=crypto" }],
     ["filters in another order", { 6: "from=2025-01-02T00%3A00%3A00.000Z&category=crypto" }],
     ["a time in another spelling", { 6: "category=crypto&from=2025-01-02" }],
@@ -98,15 +81,6 @@ describe("a cursor", () => {
     const given = typeof changed === "string" ? changed : spell(Object.assign(fields, changed));
     const problem = await proxy.problem({ cursor: given });
     expect(problem).toMatchObject({ status: 400, code: "INVALID_CURSOR", parameter: "cursor" });
-  });
-
-  test("of another store is refused, and an empty one is no value at all", async () => {
-    const elsewhere = memoryStorage(new Map());
-    await publishRecords(elsewhere, recordsOf(0, 200));
-    const { nextCursor } = await (await start(elsewhere)).page({ pageSize: 10 });
-    expect(await proxy.problem({ cursor: nextCursor! })).toMatchObject({ code: "INVALID_CURSOR" });
-    const empty = { code: "INVALID_PARAMETER", parameter: "cursor" };
-    expect(await proxy.problem({ cursor: "" })).toMatchObject(empty);
   });
 
   const filters = { category: "crypto", min_oracle: 10, to: "2025-01-10" };
@@ -151,13 +125,20 @@ describe("a cursor", () => {
   );
 
   describe("that is changed in any way", () => {
-    /** The page that the fields of a cursor ask for, if they are those of a market of their commit that matches. */
-    function expectedPage([commit, , , , id, pageSize, canonical]: Fields): string[] {
+    /** The page that the fields of a cursor ask for; each of them must be true of its market, which must match. */
+    function expectedPage([commit, snapshotId, ordinal, time, id, pageSize, canonical]: Fields): string[] {
+      const archive = archives[Number(commit) - 1]!;
+      expect(snapshotId).toBe(snapshots[Number(commit) - 1]);
       const query = Object.fromEntries(new URLSearchParams(String(canonical)));
-      const matching = plainFilter(archives[Number(commit) - 1]!, query);
+      const matching = plainFilter(archive, query);
       const place = matching.findIndex((market) => market.id === id);
-      expect(place >= 0 || id === "").toBe(true);
-      return matching.slice(place + 1, place + 1 + Number(pageSize)).map((market) => market.id);
+      const market = matching[place];
+      // The oldest market has ordinal 0.
+      const named = market
+        ? [archive.length - 1 - archive.indexOf(market), Date.parse(market.resolvedAt), market.id]
+        : [archive.length, 0, ""];
+      expect([ordinal, time, id]).toEqual(named);
+      return matching.slice(place + 1, place + 1 + Number(pageSize)).map((each) => each.id);
     }
 
     const replacement = fc.oneof(
@@ -205,6 +186,8 @@ describe("a cursor", () => {
           const answer = await proxy.get({ cursor: changed });
           if (answer.status === 200) {
             expect(idsOf(answer.json())).toEqual(expectedPage(read(changed)));
+            // A cursor has one spelling.
+            expect(spell(read(changed))).toBe(changed);
             return;
           }
           expect([400, 410]).toContain(answer.status);
@@ -214,24 +197,6 @@ describe("a cursor", () => {
       );
     });
   });
-});
-
-// Walks over several proxies, between publishes, are those of clients in test/world.
-test("a walk keeps to the snapshot it began in, which a page number does not", async () => {
-  const storage = memoryStorage(new Map());
-  await publishRecords(storage, recordsOf(0, 50));
-  const proxy = await start(storage);
-  const { nextCursor } = await proxy.page({ pageSize: 20 });
-  const totals = async () =>
-    Promise.all(
-      [{ cursor: nextCursor! }, { page: 2, pageSize: 20 }].map(
-        async (query) => (await proxy.page(query)).total,
-      ),
-    );
-  await publishRecords(storage, recordsOf(0, 60));
-  expect(await totals()).toEqual([50, 50]);
-  await proxy.refresh();
-  expect(await totals()).toEqual([50, 60]);
 });
 
 describe("a cursor whose snapshot is not kept", () => {
