@@ -32,27 +32,20 @@ async function readerOf(bytes = published.get(tile)) {
   await catalog.refresh();
   const publicLog = new PublicLog(storage, catalog.log, readAnyLog(storage));
   const checkpoint = (await publicLog.checkpoint())!;
-  const prove = async (number: number, by: typeof checkpoint | undefined = checkpoint) =>
+  const prove = async (number: number, by = checkpoint) =>
     proveCommit(publicLog, (await catalog.log.commit(number))!, by);
   const fail = () => {
     failing = true;
   };
-  return { objects, catalog, publicLog, checkpoint, prove, fail };
+  return { objects, checkpoint, prove, fail };
 }
 
 describe("that a log has a commit", () => {
-  test("is proven for each up to its checkpoint, and not beyond", async () => {
-    const { catalog, publicLog, checkpoint, prove } = await readerOf();
-    for (const commit of [1, 2])
-      expect(await prove(commit)).toMatchObject({
-        commit,
-        checkpoint: checkpoint.note,
-        inclusion: [expect.stringMatching(/^[0-9a-f]{64}$/)],
-      });
-    const alone = { checkpoint: null, inclusion: null };
+  // That it holds for each commit is in test/conformance/log-proofs.test.ts.
+  test("is not proven by a checkpoint before it", async () => {
+    const { checkpoint, prove } = await readerOf();
+    const alone = { commit: 2, checkpoint: null, inclusion: null };
     expect(await prove(2, { ...checkpoint, size: 1 })).toMatchObject(alone);
-    const commit = (await catalog.log.commit(2))!;
-    expect(await proveCommit(publicLog, commit, undefined)).toMatchObject({ commit: 2, ...alone });
   });
 
   test("is proven by the commits where tiles are altered or gone, and by tiles where commits are", async () => {
