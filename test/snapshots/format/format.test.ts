@@ -166,11 +166,6 @@ describe("Cutter", () => {
     return list.map((id) => cutter.next(crc32(id)));
   };
 
-  test("tells whether the next market begins a page", () => {
-    const cutter = new Cutter();
-    const begins = ids.slice(0, 1000).map((id) => [cutter.atPageStart, cutter.next(crc32(id)) !== "none"]);
-    expect(begins.map(([begin]) => begin)).toEqual([true, ...begins.slice(0, -1).map(([, end]) => end)]);
-  });
   test("cuts where snapshots/SPEC.md says", () => {
     let [page, segment] = [0, 0];
     const expected = ids.map((id) => {

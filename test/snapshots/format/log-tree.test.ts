@@ -42,44 +42,15 @@ const levels = [0, 1, 2].map((level) =>
   Buffer.concat(tilesOf(size).flatMap((tile) => (tile.level === level ? stored.get(tilePath(tile))! : []))),
 );
 
-// The leaves, heads and proofs that the tests of the Certificate Transparency project use.
-const published = [
-  ...["", "00", "10", "2021", "3031", "40414243", "5051525354555657"],
-  "606162636465666768696a6b6c6d6e6f",
-].map((hex) => leafHash(Buffer.from(hex, "hex")));
+// Go's tlog and the clients judge heads and paths of such trees in test/conformance/foreign-verifiers.test.ts.
 
-test("the head of a growing tree is that of RFC 6962 at every size", () => {
-  const heads = [
-    "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
-    "6e340b9cffb37a989ca544e6bb780a2c78901d3fb33738768511a30617afa01d",
-    "fac54203e7cc696cf0dfcb42c92a1d9dbaf70ad9e621f4bd8d98662f00e3c125",
-    "aeb6bcfe274b70a14fb067a5e5578264db0fa9b51af5e0ba159158f329e06e77",
-    "d37ee418976dd95753c1c73862b9398fa2a2cf9b4ff0fdfe8b30cd95209614b7",
-    "4e3bbb1f7b478dcfe71fb631631519a3bca12c9aefca1612bfce4c13a86264d4",
-    "76e67dadbcdf1e10e1b74ddc608abd2f98dfb16fbce75277b5232a127f2087ef",
-    "ddb89be403809e325750d3d263cd78929c2942b7942a34b77e122c9594a74c8c",
-    "5dc9da79a70659a9ad559cb701ded9a2ab9d823aad2f4960cfe370eff4604328",
-  ];
+test("the head of a growing tree is that of all its leaves", () => {
   const tree = new GrowingTree();
-  const found = [tree.head()];
-  for (const leaf of published) {
-    tree.append(leaf);
-    found.push(tree.head());
+  expect(tree.head()).toEqual(treeHead([]));
+  for (const size of [1, 2, 3, 255, 256, 257, 700]) {
+    expect(heads[size - 1]).toEqual(treeHead(leaves.slice(0, size)));
+    expect(heads[size - 1]).toEqual(headOf(leaves.slice(0, size)));
   }
-  expect(found.map((head) => head.toString("hex"))).toEqual(heads);
-  expect(heads.map((_, size) => treeHead(published.slice(0, size)))).toEqual(found);
-  expect(tree.size).toBe(8);
-});
-
-// Go's tlog and the client judge altered ones as ours do, in test/conformance/foreign-verifiers.test.ts.
-test.for([
-  [1, 1, []],
-  [1, 8, ["96a296d2", "5f083f0a", "6b47aaf2"]],
-  [6, 8, ["0ebc5d34", "ca854ea1", "d37ee418"]],
-  [2, 5, ["5f083f0a", "bc1a0643"]],
-] as const)("the consistency path from %i to %i leaves is the published one", ([first, size, path]) => {
-  const found = consistencyPath(published.slice(0, size), first);
-  expect(found.map((hash) => hash.toString("hex", 0, 4))).toEqual(path);
 });
 
 describe("tiles", () => {
@@ -97,18 +68,11 @@ describe("tiles", () => {
   });
 
   test("lie where the specification says, and nowhere else", () => {
-    expect(tilePath({ level: 0, index: 1_234_067, width: 256 })).toBe("0/x001/x234/067");
-    expect(tilePath({ level: "entries", index: 1000, width: 5 })).toBe("entries/x001/000.p/5");
-    fc.assert(
-      fc.property(
-        fc.constantFrom<Tile["level"][]>("entries", 0, 1, 2),
-        fc.nat(2 ** 40),
-        fc.integer({ min: 1, max: 256 }),
-        (level, index, width) => {
-          expect(tileAt(tilePath({ level, index, width }))).toEqual({ level, index, width });
-        },
-      ),
-    );
+    for (const [tile, path] of [
+      [{ level: 0, index: 1_234_067, width: 256 }, "0/x001/x234/067"],
+      [{ level: "entries", index: 1000, width: 5 }, "entries/x001/000.p/5"],
+    ] as const)
+      expect([tilePath(tile), tileAt(path)]).toEqual([path, tile]);
     for (const path of ["0/0", "0/x000/001", "0/000.p/0", "0/000.p/256", "0/000.p/01", "x/000", "0/000/"])
       expect(tileAt(path), path).toBeUndefined();
   });
@@ -135,15 +99,10 @@ describe("tiles", () => {
   });
 
   test("of entries tell where each ends", () => {
-    fc.assert(
-      fc.property(fc.array(fc.uint8Array({ maxLength: 300, size: "max" }), { maxLength: 6 }), (texts) => {
-        const entries = texts.map((text) => Buffer.from(text));
-        const bundle = encodeEntries(entries);
-        expect(decodeEntries(bundle)).toEqual(entries);
-        if (bundle.length > 0) expect(decodeEntries(bundle.subarray(0, -1))).not.toEqual(entries);
-      }),
-    );
-    expect(encodeEntries([Buffer.from("ab"), Buffer.alloc(0)]).toString("hex")).toBe("000261620000");
+    const bundle = encodeEntries([Buffer.from("ab"), Buffer.alloc(0)]);
+    expect(bundle.toString("hex")).toBe("000261620000");
+    expect(decodeEntries(bundle)).toEqual([Buffer.from("ab"), Buffer.alloc(0)]);
+    expect(decodeEntries(bundle.subarray(0, -1))).toBeUndefined();
     expect(decodeEntries(Buffer.of(0))).toBeUndefined();
     expect(() => encodeEntries([Buffer.alloc(65_536)])).toThrow(RangeError);
   });

@@ -10,6 +10,8 @@ import {
   treeHead,
   treeLevels,
 } from "../../../snapshots/format/tree.ts";
+import { chunkLeaves } from "../../../snapshots/index/index-header.ts";
+import { climb, sectionRoot } from "../../helpers/archive/plain-tree.ts";
 
 const leavesOf = (count: number) => Array.from({ length: count }, (_, n) => leafHash(Buffer.from(`${n}`)));
 
@@ -22,6 +24,7 @@ test("an audit path proves its leaf at its place in a tree of its size, and noth
       expect(path.length).toBeLessThanOrEqual(Math.ceil(Math.log2(size)));
       const leaf = leaves[index]!;
       expect(headFrom(leaf, { index, size, path })).toEqual(head);
+      expect(climb(leaf, index, size, path)).toEqual(head);
       const another = other % size;
       if (another !== index) expect(headFrom(leaf, { index: another, size, path })).not.toEqual(head);
       for (const outside of [-1 - index, size + index])
@@ -54,6 +57,14 @@ test("a root is the hash that snapshots/SPEC.md says: of its kind, its sizes and
       createHash("sha256").update(Uint8Array.from(input)).digest(),
     );
   }
+});
+
+test("a section is a tree of chunks, of which the last may be shorter", () => {
+  for (const size of [256, 4096])
+    for (const bytes of [0, 1, size - 1, size, size + 1, 5 * size, 12 * size + 7]) {
+      const section = Uint8Array.from({ length: bytes }, (_, n) => (n * 31) % 251);
+      expect(rootOf("section", bytes, chunkLeaves(section, size))).toEqual(sectionRoot(section, size));
+    }
 });
 
 test("a leaf may be longer than those before", () => {
