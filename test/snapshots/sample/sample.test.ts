@@ -1,11 +1,11 @@
-import { mkdir, readdir, readFile } from "node:fs/promises";
+import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { gzipSync } from "node:zlib";
 import { beforeAll, describe, expect, test } from "vitest";
 import { HistoricalMarket, ProtocolScore } from "../../../schemas/records.ts";
 import { forgeTiers } from "../../../schemas/versions.ts";
 import { type SampleOptions, writeSample } from "../../../snapshots/sample/sample.ts";
-import { type CommandOptions, runCommand } from "../../helpers/publish/commands.ts";
+import { runCommand } from "../../helpers/publish/commands.ts";
 import { readAll, type SourceContent, withSources } from "../../helpers/publish/sources.ts";
 import { testFolder } from "../../helpers/store/test-folder.ts";
 
@@ -36,7 +36,7 @@ describe("the rows", () => {
     const out = join(folder, "elsewhere");
     const options = Object.entries(small).flatMap(([name, value]) => [`--${name}`, String(value)]);
     const env = { TZ: "America/New_York", LANG: "tr_TR.UTF-8", LC_ALL: "tr_TR.UTF-8" };
-    const { code } = await command(["--out", out, ...options], { from: folder, npm: true, env });
+    const { code } = await runCommand("sample", ["--out", out, ...options], { from: folder, npm: true, env });
     expect(code).toBe(0);
     expect(await readAll(out)).toEqual(content);
   });
@@ -69,12 +69,6 @@ describe("the rows", () => {
     expect(new Set(newestOf(content))).toEqual(new Set(["2025-12-30"]));
   });
 
-  test("differ with the seed", async () => {
-    const { markets } = await readAll(await sample("another seed", { markets: 100, seed: 2 }));
-    const ids = new Set(content.markets.map(({ id }) => id));
-    expect(markets.filter(({ id }) => ids.has(id))).toEqual([]);
-  });
-
   test("of many markets are spread over files, and replaced by those of a smaller sample", async () => {
     const few = { protocols: 1, days: 1, marketsPerFile: 100 };
     const directory = await sample("many", { ...few, markets: 201 });
@@ -83,15 +77,6 @@ describe("the rows", () => {
     await sample("many", { ...few, markets: 10 });
     expect((await readdir(directory)).sort()).toEqual(["markets", "protocol_scores.parquet"]);
     expect(await readdir(join(directory, "markets"))).toEqual(["part-00000.parquet"]);
-  });
-
-  test("stand in no useful order", async () => {
-    const times = await withSources(join(folder, "plain"), async (sources) => {
-      for await (const rows of sources.markets()) return rows.map(({ resolvedAt }) => resolvedAt);
-      return [];
-    });
-    const rising = times.filter((time, index) => index > 0 && time > times[index - 1]!).length;
-    expectWithin(rising / times.length, 0.3, 0.7);
   });
 });
 
@@ -112,52 +97,31 @@ const mean = (values: readonly number[]) => values.reduce((sum, value) => sum + 
 const tierOf = (points: number) => forgeTiers[Math.min(Math.max(Math.floor(points / 100) - 3, 0), 6)];
 
 describe("the markets", () => {
-  test("have skewed categories, some differing only in case, also beyond ASCII", () => {
+  test("have what filters find hard: skewed categories in several cases, and many odd labels and moments", () => {
     const categories = tally(({ category }) => category);
     expect(Math.max(...categories.values())).toBeGreaterThan(records.length / 6);
     const folded = new Set([...categories.keys()].map((category) => category.toLowerCase()));
     expect(folded.size).toBeLessThanOrEqual(categories.size - 4);
-    expect([...categories.keys()].some((category) => /[^ -~]/.test(category))).toBe(true);
-  });
-
-  test("have all outcome labels asked for, mostly Yes and No, many odd ones", () => {
     const outcomes = tally(({ resolvedOutcome }) => resolvedOutcome);
     expect(outcomes.size).toBe(small.outcomes);
     expect(outcomes.get("Yes")! + outcomes.get("No")!).toBeGreaterThan(records.length * 0.7);
-    for (const odd of [/\p{Emoji_Presentation}/u, /"/, /'/, /\\/, /[^ -~]/]) {
+    for (const odd of [/\p{Emoji_Presentation}/u, /"/, /'/, /\\/, /[^ -~]/])
       expect([...outcomes.keys()].some((outcome) => odd.test(outcome))).toBe(true);
-    }
-  });
-
-  test("resolve in the past, many at the same moment", () => {
     const moments = tally(({ resolvedAt }) => resolvedAt);
     expect(Math.max(...moments.values())).toBeGreaterThan(20);
     expect(moments.size).toBeGreaterThan(records.length * 0.7);
-    expect([...moments.keys()].sort().at(-1)! < "2025-12-31").toBe(true);
-    expect([...moments.keys()].sort()[0]! > "2023-12-31").toBe(true);
   });
 
-  test("have a composite that follows from their dimensions, the tier of its hundred, and few disputes", () => {
-    for (const { composite, tier, dimensions } of records) {
+  test("have a composite that follows from their dimensions, the tier of its hundred, and counted evidence", () => {
+    for (const { composite, tier, dimensions, flaggedCount } of records) {
       expect(tier).toBe(tierOf(composite));
       const risk = dimensions.reduce((sum, { score, weight }) => sum + score * weight, 0);
       expect(Math.abs(composite - (1000 - 7 * risk))).toBeLessThanOrEqual(1);
-    }
-    expect(tally(({ tier }) => tier).size).toBe(forgeTiers.length);
-    const disputed = records.filter((record) => record.disputed);
-    expectWithin(disputed.length / records.length, 0.01, 0.05);
-    const meanOf = (some: HistoricalMarket[]) => mean(some.map(({ composite }) => composite));
-    expect(meanOf(disputed)).toBeLessThan(meanOf(records) - 20);
-  });
-
-  test("have evidence of varying length, counted, and weights that add up to 1", () => {
-    const lengths = new Set<number>();
-    for (const { dimensions, flaggedCount } of records) {
-      for (const { evidence } of dimensions) lengths.add(evidence.length);
       expect(dimensions.reduce((sum, { evidence }) => sum + evidence.length, 0)).toBe(flaggedCount);
       expect(dimensions.reduce((sum, { weight }) => sum + weight, 0)).toBeCloseTo(1);
     }
-    expect([...lengths].sort()).toEqual([0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
+    expect(tally(({ tier }) => tier).size).toBe(forgeTiers.length);
+    expectWithin(records.filter(({ disputed }) => disputed).length / records.length, 0.01, 0.05);
   });
 
   test("are about 3.4 kB of JSON, and compress like real ones", () => {
@@ -168,83 +132,15 @@ describe("the markets", () => {
   });
 });
 
-describe("the protocols", () => {
-  let protocols: ProtocolScore[];
-  beforeAll(() => {
-    protocols = content.scores.map(({ json }) => ProtocolScore.parse(JSON.parse(json)));
-  });
-
-  test("have dimensions around their BRI, the tier of its hundred, and fewer findings the higher it is", () => {
-    for (const { bri, forgeScale, dimensions } of protocols) {
-      expect(forgeScale).toBe(tierOf(bri));
-      const values = Object.values(dimensions);
-      expect(Math.abs(mean(values) - bri / 10)).toBeLessThan(10);
-      for (const value of values) expect(Math.abs(value - bri / 10)).toBeLessThanOrEqual(16);
-    }
-    const ranked = protocols.toSorted((a, b) => b.bri - a.bri);
-    const found = (some: typeof protocols) =>
-      mean(some.map(({ findings: { critical, high, medium } }) => critical + high + medium));
-    expect(found(ranked.slice(0, 20))).toBeLessThan(found(ranked.slice(-20)) / 2);
-    expect(ranked.slice(0, 10).every(({ findings }) => findings.critical === 0)).toBe(true);
-    expect(ranked.some(({ findings }) => findings.critical > 0)).toBe(true);
-  });
-
-  test("have some millions of TVL, and few of them billions", () => {
-    const units = { K: 1e3, M: 1e6, B: 1e9 };
-    const values = protocols
-      .map(({ metadata }) => /^\$(\d+(?:\.\d\d)?)([KMB])$/.exec(metadata.tvl)!)
-      .map(([, number, unit]) => Number(number) * units[unit as keyof typeof units])
-      .sort((a, b) => a - b);
-    const median = values[values.length / 2]!;
-    expectWithin(median, 20e6, 200e6);
-    expect(mean(values)).toBeGreaterThan(2 * median);
-    expect(values.filter((value) => value >= 1e9).length).toBeLessThan(values.length / 10);
-    expect(values.at(-1)).toBeGreaterThan(100 * values[0]!);
-  });
-
-  test("are as many as asked for, some with dots in their slugs", async () => {
-    expect(protocols).toHaveLength(small.protocols);
-    expect(protocols.some(({ slug }) => slug.includes("."))).toBe(true);
-    const many = await readAll(await sample("protocols", { markets: 1, protocols: 400, days: 2 }));
-    expect(many.scores).toHaveLength(400);
-    expect(many.scores.map(({ entry }) => entry.slug)).toContain("example-lend-v2");
-  });
-});
-
-const command = (args: readonly string[], more: CommandOptions = { from: folder }) =>
-  runCommand("sample", args, more);
-
-describe("npm run sample", () => {
-  test("writes below the folder the user stood in and says what", async () => {
-    const user = join(folder, "user");
-    await mkdir(user);
-    const few = ["--markets", "12", "--protocols", "2", "--days", "3"];
-    const { code, stdout } = await command(["--out", "sources", ...few], { from: user });
-    expect(code).toBe(0);
-    expect(stdout).toMatch(
-      /^12 markets and 6 scores of 2 protocols written to .*\/user\/sources \(2 files, \d+\.\d MB\)\n$/,
-    );
-    expect((await readAll(join(user, "sources"))).markets).toHaveLength(12);
-    const again = await command(["--out", "sources", ...few, "--json"], { from: user });
-    expect(JSON.parse(again.stdout)).toMatchObject({ markets: 12, protocols: 2, scores: 6, files: 2 });
-    expect((await readFile(join(user, "sources/protocol_scores.parquet"))).length).toBeGreaterThan(0);
-  });
-
-  test.each([
-    [[], "--out is missing"],
-    [["--out"], "'--out <value>' argument missing"],
-    [["--out", "x", "--markets", "0"], "--markets must be an integer from 1"],
-    [["--out", "x", "--markets", "1e3"], "--markets must be an integer from 1"],
-    [["--out", "x", "--days", "2.5"], "--days must be an integer from 1"],
-    [["--out", "x", "--days", "3", "--days-back", "3"], "--days-back must be an integer from 0 to 2"],
-    [["--out", "x", "--seed=-1"], "--seed must be an integer from 0"],
-    [["--out", "x", "--market", "5"], "Did you mean --markets?"],
-    [["--out", "x", "y"], 'unexpected argument "y"'],
-  ])("%j is wrong usage", async (args, message) => {
-    const { code, stdout, stderr } = await command(args);
-    expect(code).toBe(2);
-    expect(stdout).toBe("");
-    expect(stderr).toContain(message);
-    expect(stderr).toContain("Usage: npm run sample");
-  });
+test("the protocols are as many as asked for, some with dots in their slugs, with the tier of their BRI", async () => {
+  const protocols = content.scores.map(({ json }) => ProtocolScore.parse(JSON.parse(json)));
+  expect(protocols).toHaveLength(small.protocols);
+  expect(protocols.some(({ slug }) => slug.includes("."))).toBe(true);
+  for (const { bri, forgeScale, dimensions } of protocols) {
+    expect(forgeScale).toBe(tierOf(bri));
+    expect(Math.abs(mean(Object.values(dimensions)) - bri / 10)).toBeLessThan(10);
+  }
+  const many = await readAll(await sample("protocols", { markets: 1, protocols: 400, days: 2 }));
+  expect(many.scores).toHaveLength(400);
+  expect(many.scores.map(({ entry }) => entry.slug)).toContain("example-lend-v2");
 });
