@@ -134,20 +134,6 @@ for field in fields:
     source = field["source"].get("fileObject") or field["source"]["fileSet"]
     assert source["@id"] in files and field["dataType"] and field["source"]["extract"]
 
-catalog = json.loads(read(".well-known/api-catalog"))["linkset"]
-assert catalog[0]["anchor"] == site + ".well-known/api-catalog"
-assert [item["href"] for item in catalog[0]["item"]] == [each["anchor"] for each in catalog[1:]]
-assert all(
-    set(link) >= {"href"} for each in catalog for name, links in each.items() if name != "anchor" for link in links
-)
-
-llms = read("llms.txt").decode()
-assert re.match(r"# .+\n\n> .+\n", llms) and all(
-    re.fullmatch(r"- (\[[^\]]+\]\(https?://[^ )]+\): .+|[^\[].*)", line)
-    for line in llms.splitlines()
-    if line.startswith("- ")
-)
-
 print(
     json.dumps(
         {
