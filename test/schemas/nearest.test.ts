@@ -33,14 +33,6 @@ describe("typingErrors(from, to)", () => {
       { numRuns: 300 },
     );
   });
-
-  test("counts one for two neighbours that are swapped", () => {
-    fc.assert(
-      fc.property(word, word, (before, after) => {
-        expect(typingErrors(`${before}xy${after}`, `${before}yx${after}`)).toBe(1);
-      }),
-    );
-  });
 });
 
 describe("nearest(text, candidates)", () => {
