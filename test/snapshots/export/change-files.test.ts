@@ -60,6 +60,8 @@ describe("exported changes", () => {
     const now = new Date(start + 8 * dayMs);
     const retention = { keepHours: 1, keepCommits: 1, now };
     expect((await collect({ ...retention, keepChangesDays: 30 })).tiers.changes).toBeGreaterThan(0);
+    // The two newest exports stay, too. That no other goes early is judged in test/world.
+    expect(await listed(storage, layout.exportRecord.prefix)).toHaveLength(2);
     expect(await exportedChanges(storage, [2, 3, 4])).toEqual([2, 3, 4]);
     const { files } = (await readExported(storage, layout.exportedChanges, await hashOf(storage, 2)))!;
     const { deleted } = await collect({ ...retention, keepChangesDays: 6 });

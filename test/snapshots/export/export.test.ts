@@ -12,12 +12,9 @@ import { exportFileName, readExported } from "../../../snapshots/export/export-r
 import { blockRows, blocksPerGroup } from "../../../snapshots/export/parquet-file.ts";
 import { readPages } from "../../../snapshots/index/segment.ts";
 import { rollback } from "../../../snapshots/maintain/rollback.ts";
-import { Catalog } from "../../../snapshots/read/catalog/catalog.ts";
-import { Exports } from "../../../snapshots/read/catalog/exports.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { announce } from "../../../snapshots/store/log/gc-records.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
-import { readAnyLog } from "../../../snapshots/trust/log/log-reader.ts";
 import { verify } from "../../../snapshots/verify/verify.ts";
 import { exportNewest } from "../../helpers/archive/exports.ts";
 import { firstColumn, withDuckDb } from "../../helpers/archive/sql.ts";
@@ -27,7 +24,7 @@ import { market, publishRecords, recordsOf } from "../../helpers/publish/records
 import { publishSources } from "../../helpers/publish/sample-sources.ts";
 import { countingStorage, listed, memoryStorage } from "../../helpers/store/storages.ts";
 import { testFolder } from "../../helpers/store/test-folder.ts";
-import { start, timedStore } from "../../helpers/store/timed-store.ts";
+import { timedStore } from "../../helpers/store/timed-store.ts";
 
 const folder = testFolder();
 /** Exports the newest snapshot, in files of a few pages. */
@@ -70,13 +67,6 @@ test("the description of the data names the files of the newest export, until it
   expect(await described()).toEqual({ faults: [], urls: [], recordSets: 1 });
 });
 
-test("a store of which nothing is published has no exports", async () => {
-  const storage = memoryStorage(new Map());
-  const catalog = new Catalog(storage, { cacheBytes: 1, pollSeconds: 1 });
-  const exports = new Exports(storage, catalog, readAnyLog(storage));
-  expect(await exports.list()).toEqual([]);
-});
-
 describe("the files of an export", () => {
   const served = serveSample({ markets: 400, seed: 12 });
   let record: ExportRecord;
@@ -105,34 +95,6 @@ describe("the files of an export", () => {
     const rows = record.files.map((file) => file.rows);
     expect(rows.length).toBeGreaterThan(4);
     expect(rows.reduce((sum, count) => sum + count)).toBe(lines.length);
-  });
-
-  test("have the typed columns of the sources", async () => {
-    const types = await sql(async (connection) => {
-      const described = await connection.runAndReadAll(`DESCRIBE SELECT * FROM ${all()}`);
-      return described.getRows().map(([name, type]) => `${name} ${type}`);
-    });
-    const evidence =
-      '"type" VARCHAR, "label" VARCHAR, pattern VARCHAR, reference STRUCT("label" VARCHAR, url VARCHAR, kind VARCHAR)';
-    const plain = (type: string) => type.replaceAll('"', "");
-    expect(types.map(plain)).toEqual(
-      [
-        ...["id", "slug", "question", "category"].map((name) => `${name} VARCHAR`),
-        "composite INTEGER",
-        ...["tier", "status", "resolved_outcome"].map((name) => `${name} VARCHAR`),
-        "resolved_at TIMESTAMP WITH TIME ZONE",
-        "resolution_source VARCHAR",
-        "disputed BOOLEAN",
-        "top_risk_driver VARCHAR",
-        "flagged_count BIGINT",
-        ...["formula_version", "weight_version"].map((name) => `${name} VARCHAR`),
-        `dimensions STRUCT(key VARCHAR, name VARCHAR, score INTEGER, weight DOUBLE, description VARCHAR, ` +
-          `evidence STRUCT(${evidence})[], references JSON[], ` +
-          `computation STRUCT(baseline DOUBLE, raises JSON[], lowers JSON[]))[]`,
-        ...marketDimensionKeys.map((key) => `${key} INTEGER`),
-        "json VARCHAR",
-      ].map(plain),
-    );
   });
 
   test("have each dimension's score as a column of its own", async () => {
@@ -277,25 +239,6 @@ describe("an export", () => {
     };
     await expect(exported(lossy)).rejects.toThrow("does not match its hash");
     expect(await readExported(storage, layout.exportRecord, snapshotId)).toBeUndefined();
-  });
-
-  test("is kept by gc while it is one of the newest two", async () => {
-    const { storage, collect, pass } = timedStore();
-    const recordsLeft = async () => (await listed(storage, layout.exportRecord.prefix)).length;
-    for (let round = 0; round < 4; round += 1) {
-      await publishRecords(storage, recordsOf(0, 300 + 10 * round), 700 + round);
-      await exported(storage);
-      pass(10);
-    }
-    expect(await recordsLeft()).toBe(4);
-    await collect({ keepHours: 48 });
-    expect(await recordsLeft()).toBe(4);
-    pass(100);
-    const { deleted } = await collect({ keepHours: 48 });
-    expect(await recordsLeft()).toBe(2);
-    expect(deleted.keys.some((key) => key.startsWith(layout.exportFile.prefix))).toBe(true);
-    expect(await faultsOf(storage)).toEqual([]);
-    expect((await collect({ keepHours: 48, now: new Date(start + 1e10) })).deleted.keys).toEqual([]);
   });
 
   test.each(["gone", "damaged"])(
