@@ -132,12 +132,6 @@ describe("the API's description", () => {
       }
     });
 
-    test("what is true or false is a boolean", () => {
-      const { parameters = [] } = operationOf(endpoints.marketsHistorical)!;
-      const [disputed] = parameters.filter((each) => "name" in each && each.name === "disputed");
-      expect(disputed).toMatchObject({ schema: { type: "boolean" } });
-    });
-
     test("a WebSocket is no operation", () => {
       const item = document.paths?.[endpoints.scoreFeed.path];
       expect(Object.keys(item ?? {}).sort()).toEqual(["summary", "x-websocket"]);
@@ -266,23 +260,6 @@ describe("the API's description", () => {
     const { Problem } = document.components?.schemas ?? {};
     for (const code of errorCodes) expect(JSON.stringify(Problem)).toMatch(new RegExp(`[ "]${code} \\(`));
     for (const code of ["NOT_FOUND", "METHOD_NOT_ALLOWED"]) expect(document.info.description).toContain(code);
-  });
-
-  test("tells of the archive in NDJSON: a market a line, and what only it is refused with", () => {
-    const operation = operationOf(endpoints.marketsHistorical)!;
-    expect(operation.responses?.[200]).toMatchObject({
-      content: {
-        [csv]: { schema: { type: "string" } },
-        [ndjson]: {
-          schema: { type: "string" },
-          "x-itemSchema": { $ref: "#/components/schemas/HistoricalMarket" },
-          example: expect.stringMatching(/^(\{.*\}\n){2,}$/),
-        },
-      },
-    });
-    expect(document.components?.schemas).toHaveProperty("HistoricalMarket");
-    const codes = Object.fromEntries(codesOf(operation));
-    expect(codes[429]).toEqual(["TOO_MANY_CONNECTIONS", "QUOTA_EXCEEDED"]);
   });
 
   test("of an announced endpoint tells that it answers 501, and nothing of what it will answer", () => {

@@ -100,17 +100,6 @@ describe("a change record", () => {
     expect(back.changeCounts).toEqual({ added: 100, changed: 3, removed: 1_200 });
     expect((await verify(storage, () => {})).faults).toEqual([]);
   });
-
-  test("is empty when only scores changed, and counted in a dry run", async () => {
-    const storage = memoryStorage(new Map());
-    await publishRecords(storage, recordsOf(0, 40), 600);
-    await publishRecords(storage, recordsOf(0, 40), 700);
-    expect(await recordOf(storage, await newest(storage))).toMatchObject({
-      counts: { added: 0, changed: 0, removed: 0 },
-      before: [],
-      after: [],
-    });
-  });
 });
 
 describe("a change record that is lost or damaged", () => {

@@ -232,15 +232,6 @@ describe("keyRing(storage, options)", () => {
     expect(told).toEqual([1, 1, 1, 2]);
   });
 
-  test("keeps what it has when the store fails", async () => {
-    const { keys } = ring();
-    const { key } = await issueKey(storage, request, now);
-    await keys.reload();
-    const broken = keyRing({ ...storage, list: () => failing() }, { now: () => 0, damaged: () => {} });
-    await expect(broken.reload()).rejects.toThrow("down");
-    expect([broken.ready(), keys.judge(key).state]).toEqual([false, "active"]);
-  });
-
   test("takes revocations up beside an object that the store does not give out", async () => {
     const secret = layout.key("00000000000000aa");
     const get: Storage["get"] = async (key, options) => {

@@ -71,12 +71,6 @@ test("single runs of pages are read by range, once, and runs that are most of a 
   expect(reads.slice(before)).toEqual([[layout.page(archive.page(ofPage[0]!).hash), undefined]]);
 });
 
-test("a place that no market has is refused", async () => {
-  const { archive } = await open();
-  for (const ordinal of [-1, markets])
-    expect(() => archive.locate(ordinal)).toThrow(`no market has ordinal ${ordinal}`);
-});
-
 test("a run that says to be larger than a page may be is not read", async () => {
   const { archive, catalog, reads } = await open();
   const page = archive.page(archive.locate(0));

@@ -146,13 +146,10 @@ describe("hints", () => {
     fileOf([{ composite: 310, tier: "CAST", resolved_at: times[0]! }], 2),
   ];
   test.each([
-    ["composite > 305", 1],
-    ["305 < composite", 1],
+    // Comparisons by the other signs are among those above.
     ["Composite <> 300", 1],
     ["300 <> composite", 1],
     ["composite is null", 0],
-    ["composite = 299", 0],
-    ["tier = 'RAW'", 1],
     ["resolved_at IS NULL", 1],
     ["resolved_at is not null", 1],
     ["resolved_at >= '2024-01-01T00:00:00Z'", 1],
@@ -177,8 +174,6 @@ describe("hints", () => {
     both(op, composite(), { op: "literal", value, valueType });
   const larger = compare("greaterThan", "305");
   test.each<[string, unknown, number]>([
-    ["one of one", both("or", larger), 1],
-    ["both of one", both("and", larger), 1],
     ["one of two of which one is unknown", both("or", both("like"), larger), 2],
     ["two of which one is unknown", both("and", both("like"), larger), 1],
     ["two of which one has no literal", both("and", both("equal", literal), larger), 1],
@@ -186,9 +181,7 @@ describe("hints", () => {
     ["a literal of another type", compare("greaterThan", "305", "long"), 2],
     ["a literal that is no text", compare("greaterThan", 305), 2],
     ["no object", null, 2],
-    ["an unknown operation", { op: "like", children: [] }, 2],
     ["an unknown comparison", compare("like", "305"), 2],
-    ["a comparison of nothing", both("equal"), 2],
     ["a comparison with nothing", both("equal", literal), 2],
     ["not all of nothing", both("not", both("and")), 2],
     ["no children", { op: "and" }, 2],
