@@ -179,6 +179,29 @@ describe("the changes of a commit", () => {
     expect(await changesOf(feed, 4)).toHaveLength(3);
   });
 
+  test("pass over a commit that was collected after they were told up to it", async () => {
+    const storage = await published(2);
+    const catalog = new Catalog(storage, { cacheBytes: 1024 * 1024 });
+    await catalog.refresh();
+    const feed = scoreChangeLog(catalog);
+    expect((await feed.step(1)).commit.commit).toBe(2);
+    await publishBook(storage, booksOf(3));
+    await storage.delete(layout.manifest((await feed.commit(2)).manifest.hash));
+    await catalog.refresh();
+    const { commit, changes } = await feed.step(1);
+    expect([commit.commit, changes.length, changes[0]?.current?.bri]).toEqual([3, 3, 3]);
+  });
+
+  test("are told to the current commit, which is in memory, when all others were collected", async () => {
+    const storage = await published(3);
+    const catalog = new Catalog(storage, { cacheBytes: 1024 * 1024 });
+    await catalog.refresh();
+    for (const number of [2, 3])
+      await storage.delete(layout.manifest((await catalog.log.commit(number))!.manifest.hash));
+    const { commit, changes } = await scoreChangeLog(catalog).step(1);
+    expect([commit.commit, changes.length]).toEqual([3, 3]);
+  });
+
   test("are told from verified bytes alone", async () => {
     const storage = await published(2);
     const key = layout.publicObject((await newestManifest(storage)).scores.list.hash);

@@ -105,6 +105,13 @@ describe("a version of the table", () => {
   test("that there is not is answered with those that there are", async () => {
     const all = `it has 5 (${iso(5)}), 3 (${iso(3)}), 1 (${iso(1)}).`;
     await expect(found({ version: 4 })).rejects.toThrow(`There is no version 4; ${all}`);
+    const before = "2025-12-31T00:00:00.000Z";
+    await expect(found({ timestamp: before })).rejects.toThrow(
+      `The table has no version at or before ${before}; ${all}`,
+    );
+    await expect(versionSince(some, iso(6))).rejects.toThrow(
+      `The table has no version at or after ${iso(6)}; ${all}`,
+    );
     for (const [commits, end] of [
       [1, `1 (${iso(1)}).`],
       [20, `1 (${iso(1)}).`],
@@ -119,7 +126,8 @@ describe("a version of the table", () => {
     );
   });
 
-  test("is none of a store that has no snapshot", async () => {
+  test("is wanted by number or by time, of a store that has a snapshot", async () => {
+    await expect(found({ version: 1, timestamp: iso(1) })).rejects.toThrow("exclude each other");
     const empty = catalogOf({ commits: 0 });
     await expect(findVersion(empty, {})).rejects.toMatchObject({ code: "SNAPSHOT_UNAVAILABLE" });
     await expect(versionSince(empty, iso(1))).rejects.toMatchObject({ code: "SNAPSHOT_UNAVAILABLE" });
@@ -150,6 +158,11 @@ describe("changes of the table", () => {
     ["startingVersion=1&endingTimestamp=2025-12-31T00:00:00Z", "begin after they end"],
     ["endingVersion=2", "Give startingVersion or startingTimestamp."],
     ["startingVersion=-1", "must be an integer from 0 to"],
+    [`startingVersion=1&startingTimestamp=${iso(1)}`, "startingVersion and startingTimestamp exclude"],
+    [
+      `startingVersion=1&endingVersion=2&endingTimestamp=${iso(2)}`,
+      "endingVersion and endingTimestamp exclude",
+    ],
   ])("are refused: %s", async (query, message) => {
     await expect(versions(query)).rejects.toThrow(message);
   });
