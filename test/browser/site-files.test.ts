@@ -5,20 +5,16 @@ import { publishedSite, servedSite } from "../../proxy/site/files.ts";
 import { endpoints } from "../../schemas/endpoints.ts";
 import { nameOf } from "../../schemas/names.ts";
 import { Tiers } from "../../schemas/store/stored-objects.ts";
-import { collectGarbage } from "../../snapshots/maintain/gc.ts";
-import { rollback } from "../../snapshots/maintain/rollback.ts";
 import { apiPlaceAt } from "../../snapshots/publish/public/site.ts";
 import { headersOf, layout, sha256 } from "../../snapshots/store/layout.ts";
-import type { Storage } from "../../snapshots/store/storage.ts";
-import { verify } from "../../snapshots/verify/verify.ts";
 import { deployed } from "../helpers/http/deployed.ts";
 import { startTestProxy } from "../helpers/http/proxy.ts";
-import { market, publishArchive, publishRecords, score, slugs } from "../helpers/publish/records.ts";
+import { publishArchive, score, slugs } from "../helpers/publish/records.ts";
 import { findChromium, launch } from "../helpers/servers/chromium.ts";
 import { listenLocally } from "../helpers/servers/programs.ts";
 import { type ServedTree, serveTree } from "../helpers/servers/public-tree.ts";
 import { arrived, enterKey, openWatched, overhang, phone } from "../helpers/servers/site-page.ts";
-import { countingStorage, memoryStorage } from "../helpers/store/storages.ts";
+import { memoryStorage } from "../helpers/store/storages.ts";
 import { attributes } from "./pages/look.ts";
 
 describe("the files of the site", () => {
@@ -58,78 +54,6 @@ describe("the files of the site", () => {
     const loaded = [...text.matchAll(/"site\/([^"]+)"/g)].map(([, name]) => name);
     const expected = endpoints.siteFile.files.filter((name) => !["api.json", "recompute.mjs"].includes(name));
     expect([...new Set(loaded)].sort()).toEqual([...expected].sort());
-  });
-});
-
-/** Keys of a store whose objects are not as they should be. */
-const faultsAt = async (storage: Storage) =>
-  (await verify(storage, () => {}, { site: publishedSite })).faults.map(({ key }) => key).sort();
-
-describe("a publish run", () => {
-  const siteOf = (keys: readonly string[]) => keys.filter((key) => publishedSite.keys.includes(key)).sort();
-
-  test("puts the site once, and again what was lost or is otherwise, also with nothing new", async () => {
-    const storage = countingStorage(memoryStorage(new Map()));
-    await publishArchive(storage);
-    const all = [...publishedSite.keys].sort();
-    expect(siteOf(storage.written())).toEqual(all);
-    await publishArchive(storage);
-    expect(siteOf(storage.written())).toEqual(all);
-
-    const [lost, changed] = [layout.siteIndex, layout.siteFile("app.js")];
-    await storage.delete(lost);
-    await storage.put(changed, Buffer.from("alert(1)".padEnd(100_000)));
-    expect(await faultsAt(storage)).toEqual([lost, changed].sort());
-    const before = storage.written().length;
-    await publishArchive(storage);
-    expect(siteOf(storage.written().slice(before))).toEqual([lost, changed].sort());
-    expect(await faultsAt(storage)).toEqual([]);
-  });
-
-  test("names the API it is told of, which the page's policy then allows, also after a rollback", async () => {
-    const storage = memoryStorage(new Map());
-    const api = apiPlaceAt("https://api.example.org:8443/");
-    expect(api).toBe("https://api.example.org:8443/api/v1");
-    expect(apiPlaceAt(api)).toBe(api);
-    await publishRecords(storage, [market(0)], 700, { api });
-    await publishRecords(storage, [market(0)], 600);
-    const expectNamed = async () => {
-      expect(String(await storage.get(layout.siteFile("api.json")))).toBe(JSON.stringify({ api }));
-      expect(String(await storage.get(layout.siteIndex))).toContain(
-        "; connect-src 'self' https://api.example.org:8443; ",
-      );
-      expect(await faultsAt(storage)).toEqual([]);
-    };
-    await expectNamed();
-    await rollback(storage, "1", () => new Date("2026-03-02T00:00:00.000Z"), { site: publishedSite });
-    await expectNamed();
-    await storage.put(layout.siteIndex, (await publishedSite.files(null)).get(layout.siteIndex)!);
-    expect(await faultsAt(storage)).toEqual([layout.siteIndex]);
-    await publishRecords(storage, [market(0)], 700, { resume: true, api: null });
-    expect(String(await storage.get(layout.siteFile("api.json")))).toBe('{"api":null}');
-    expect(await faultsAt(storage)).toEqual([]);
-  });
-
-  test.each([
-    "api.example.org",
-    "ftp://a.example",
-    "https://u:p@a.example",
-    "https://a.example/?x=1",
-    "https://a.example/#x",
-  ])("takes no %s for the API's address", (address) => expect(() => apiPlaceAt(address)).toThrow());
-
-  test("leaves files of another version to the collection", async () => {
-    const storage = memoryStorage(new Map());
-    await publishArchive(storage);
-    const older = layout.siteFile("older.js");
-    await storage.put(older, Buffer.from("1"));
-    await publishArchive(storage);
-    expect(await faultsAt(storage)).toEqual([older]);
-    const now = new Date(Date.now() + 72 * 3_600_000);
-    const keep = { keepHours: 48, keepCommits: 1, now, dryRun: false };
-    const { deleted } = await collectGarbage(storage, { ...keep, site: publishedSite });
-    expect(deleted.keys).toEqual([older]);
-    expect(await faultsAt(storage)).toEqual([]);
   });
 });
 

@@ -35,7 +35,8 @@ describe("a key", () => {
   const ways: [string, headers: () => object, ...protocols: string[]][] = [
     ["in the header Authorization", () => bearer(key)],
     ["in the header x-api-key", () => ({ "x-api-key": key })],
-    ["as a subprotocol", () => ({}), "scores.v1", "KEY"],
+    // As a page of another site sends it.
+    ["as a subprotocol", () => ({ origin: "https://dashboard.example" }), "scores.v1", "KEY"],
     ["as the first subprotocol of several", () => ({}), "KEY", "x", "scores.v1"],
     ["in all three places", () => ({ ...bearer(key), "x-api-key": key }), "scores.v1", "KEY"],
   ];

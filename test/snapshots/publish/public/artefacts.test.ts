@@ -6,7 +6,7 @@ import { type ForgeTier, forgeScaleNumber } from "../../../../schemas/versions.t
 import { artefactFiles, artefactsOf } from "../../../../snapshots/artefacts/artefacts.ts";
 import { collectGarbage } from "../../../../snapshots/maintain/gc.ts";
 import { rollback } from "../../../../snapshots/maintain/rollback.ts";
-import { siteAddressAt } from "../../../../snapshots/publish/public/site.ts";
+import { apiPlaceAt, siteAddressAt } from "../../../../snapshots/publish/public/site.ts";
 import type { PublishOptions } from "../../../../snapshots/publish/publish.ts";
 import { directoryStorage } from "../../../../snapshots/store/backends/directory.ts";
 import { headersOf, layout } from "../../../../snapshots/store/layout.ts";
@@ -98,6 +98,8 @@ test("the service, the terms of the data and where keys come from are remembered
   const named = async () => {
     const { license, citeAs, version } = JSON.parse(await textOf(storage, layout.dataset));
     const { api, contact } = JSON.parse(await textOf(storage, layout.siteFile("api.json")));
+    const asked = api === null ? "'self'" : `'self' ${new URL(api).origin}`;
+    expect(await textOf(storage, layout.siteIndex)).toContain(`; connect-src ${asked}; `);
     expect(await faultsOf(storage)).toEqual([]);
     return { api, contact, license, citeAs, version };
   };
@@ -129,10 +131,13 @@ test("what was lost, altered or left by a killed run is found, and put right by 
   await storage.put(layout.badge("aave"), Buffer.from("<svg/>"));
   await storage.put(layout.feed, Buffer.from("<feed/>".padEnd(50_000)));
   await storage.delete(layout.protocolPage("curve.fi"));
+  const [page, script] = [layout.siteIndex, layout.siteFile("app.js")];
+  await storage.delete(page);
+  await storage.put(script, Buffer.from("alert(1)".padEnd(100_000)));
   const stray = "public/badges/never-there.svg";
   await storage.put(stray, (await storage.get(layout.badge("curve.fi")))!);
-  const expected = [layout.badge("aave"), layout.feed, layout.protocolPage("curve.fi"), stray].sort();
-  expect(await faultsOf(storage)).toEqual(expected);
+  const faulty = [layout.badge("aave"), layout.feed, layout.protocolPage("curve.fi"), page, script, stray];
+  expect(await faultsOf(storage)).toEqual(faulty.sort());
   await publishTiers(storage, tiers, 2);
   expect(await faultsOf(storage)).toEqual([stray]);
   await storage.put(layout.tiers, Buffer.from("{}"));
@@ -159,6 +164,10 @@ test("artefacts of a removed protocol stay until the collection takes them, and 
   expect(await faultsOf(storage)).toEqual([]);
   await storage.put(layout.badge("curve.fi"), Buffer.from("<svg/>"));
   expect(await faultsOf(storage)).toEqual([layout.badge("curve.fi")]);
+  const older = layout.siteFile("older.js");
+  await storage.put(older, Buffer.from("1"));
+  await publishTiers(storage, { aave: "CAST" }, 3);
+  expect(await faultsOf(storage)).toContain(older);
   const [kept, gone] = await cardsOf(storage);
   const { deleted } = await collectGarbage(storage, {
     site: publishedSite,
@@ -167,6 +176,7 @@ test("artefacts of a removed protocol stay until the collection takes them, and 
     now: new Date(Date.UTC(2026, 2, 9)),
     dryRun: false,
   });
+  expect(deleted.keys).toContain(older);
   expect(deleted.keys.filter(isArtefact).sort()).toEqual(artefactsOf("curve.fi").sort());
   expect([cardsIn(deleted.keys), await cardsOf(storage)]).toEqual([[gone], [kept]]);
   expect(await faultsOf(storage)).toEqual([]);
@@ -210,8 +220,10 @@ test("the headers tell browsers and crawlers what each file is", () => {
 });
 
 test("takes an address of host and path, with or without a slash", () => {
+  const api = apiPlaceAt("https://api.example.org:8443/");
+  expect([api, apiPlaceAt(api)]).toEqual(Array(2).fill("https://api.example.org:8443/api/v1"));
   expect(siteAddressAt("https://cdn.example.org")).toBe("https://cdn.example.org/");
   expect(siteAddressAt("https://cdn.example.org/public//")).toBe("https://cdn.example.org/public/");
   for (const wrong of ["cdn.example.org", "ftp://a.example", "https://u@a.example", "https://a.example/?x"])
-    expect(() => siteAddressAt(wrong)).toThrow();
+    for (const take of [siteAddressAt, apiPlaceAt]) expect(() => take(wrong)).toThrow();
 });
