@@ -1,4 +1,5 @@
 import { afterEach, beforeAll, describe, expect, test } from "vitest";
+import { wilson } from "../../proxy/site/page/model/statistics.ts";
 import type { LabelFacet, ScoreFacet } from "../../schemas/envelopes.ts";
 import type { HistoricalMarket } from "../../schemas/records.ts";
 import { forgeTiers } from "../../schemas/versions.ts";
@@ -224,9 +225,8 @@ describe.skipIf(!program)("the archive of the site in Chromium:", () => {
       (await facetsOf(`by=composite,tier&formula_version=${version}`)).facets;
     const row = (name: string, of: string, { count = 0, disputed = 0 } = {}) => {
       const percent = (share: number) => `${Number((100 * share).toFixed(share < 0.1 ? 1 : 0))} %`;
-      const [low, high] = wilsonRoots(disputed, count);
-      const known =
-        count > 0 ? [percent(disputed / count), `${percent(low)} to ${percent(high)}`] : ["–", "–"];
+      const { share, low, high } = wilson(disputed, count);
+      const known = count > 0 ? [percent(share), `${percent(low)} to ${percent(high)}`] : ["–", "–"];
       return [name, of, ...known, grouped(count)];
     };
 
@@ -362,21 +362,3 @@ describe.skipIf(!program)("the archive of the site in Chromium:", () => {
     expect(await tracesOf(reader, site.aegis)).toEqual([]);
   });
 });
-
-/**
- * Wilson's interval by its definition: the shares p from which the observed one lies z standard deviations, the roots
- * of (share − p)² = z² p (1 − p) / n.
- */
-function wilsonRoots(hits: number, n: number): [number, number] {
-  const share = hits / n;
-  const bisect = (from: number, to: number) => {
-    let [inside, outside] = [from, to];
-    for (let step = 0; step < 60; step += 1) {
-      const p = (inside + outside) / 2;
-      if ((share - p) ** 2 <= (1.959964 ** 2 * p * (1 - p)) / n) inside = p;
-      else outside = p;
-    }
-    return inside;
-  };
-  return [hits === 0 ? 0 : bisect(share, 0), hits === n ? 1 : bisect(share, 1)];
-}

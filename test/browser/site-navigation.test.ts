@@ -1,11 +1,10 @@
-import type { Locator } from "playwright-core";
-import { afterEach, beforeAll, describe, expect, test } from "vitest";
+import { beforeAll, describe, expect, test } from "vitest";
 import { archiveParameters } from "../../schemas/query.ts";
 import { bearer } from "../helpers/http/proxy-client.ts";
 import { findChromium } from "../helpers/servers/chromium.ts";
 import { arrived } from "../helpers/servers/site-page.ts";
 import { asRow, protocols, serveSite } from "../helpers/servers/site-served.ts";
-import { idle, isFocused, tabTo } from "./pages/look.ts";
+import { idle, isFocused } from "./pages/look.ts";
 import { type Visit, visit } from "./pages/visit.ts";
 
 const program = findChromium();
@@ -159,74 +158,6 @@ describe.skipIf(!program)("the site", () => {
     expect(hash()).toBe("#/archive?q=rate+cut");
   });
 
-  describe("can be used from the keyboard alone:", () => {
-    let reader: Visit;
-    const press = (key: string) => reader.page.keyboard.press(key);
-    const type = (text: string) => reader.page.keyboard.type(text);
-    const enter = async (target: Locator) => {
-      await tabTo(target);
-      await press("Enter");
-    };
-    beforeAll(async () => {
-      reader = await visit(site, "", { shared: true });
-      await reader.scoreboard.rows.first().waitFor();
-    });
-    afterEach(() => expect(reader.faults).toEqual([]));
-
-    test("the skip link, the scoreboard and a protocol", async () => {
-      const { scoreboard, protocol, shell } = reader;
-      await press("Tab");
-      expect(await isFocused(shell.skip)).toBe(true);
-      await press("Enter");
-      expect(await isFocused(shell.main)).toBe(true);
-      await tabTo(scoreboard.filter);
-      await type("bridge");
-      await tabTo(scoreboard.tiers.getByRole("button"));
-      for (const _ of ["on", "off"]) await press("Space");
-      await enter(scoreboard.sort("Confidence"));
-      expect(await scoreboard.sorted.getAttribute("aria-sort")).toBe("descending");
-      expect(await scoreboard.sorted.textContent()).toBe("Confidence");
-      await enter(scoreboard.protocols);
-      await protocol.table.waitFor();
-      expect(await isFocused(shell.heading)).toBe(true);
-    });
-
-    test("the field for a key, and the way up to the views", async () => {
-      const { protocol, shell, archive } = reader;
-      await enter(shell.askForKey);
-      expect(await isFocused(shell.key.field)).toBe(true);
-      await type(site.aegis);
-      await press("Enter");
-      await protocol.points.first().waitFor();
-      expect(await isFocused(shell.forgetKey)).toBe(true);
-      for (let presses = 0; !(await isFocused(shell.view("Archive"))); presses += 1) {
-        expect(presses).toBeLessThan(20);
-        await press("Shift+Tab");
-      }
-      await press("Enter");
-      await archive.markets.first().waitFor();
-    });
-
-    test("the filters, markets and pages of the archive", async () => {
-      const { page, archive, market } = reader;
-      await tabTo(archive.field("min_composite"));
-      await type("500");
-      await press("Enter");
-      await archive.expectListed(await site.markets("min_composite=500&pageSize=25"));
-      const yes = archive.choice("outcome", "Yes");
-      await enter(yes);
-      await archive.expectListed(await site.markets("min_composite=500&outcome=Yes&pageSize=25"));
-      await expect.poll(() => isFocused(yes.and(page.locator("[aria-current]")))).toBe(true);
-      await enter(archive.questions);
-      await market.signals.waitFor();
-      expect(await market.items.count()).toBe(6);
-      await page.goBack();
-      await archive.pages.first().waitFor();
-      await enter(archive.pages.and(page.locator("a")));
-      await archive.expectListed(await site.markets("min_composite=500&outcome=Yes&pageSize=25&page=2"));
-    });
-  });
-
   describe("says what is wrong where it is:", () => {
     let reader: Visit;
     beforeAll(async () => {
@@ -239,8 +170,9 @@ describe.skipIf(!program)("the site", () => {
       );
 
     test("a wrong key, which is then gone from its field", async () => {
-      const { key, standing } = reader.shell;
-      await key.open();
+      const { askForKey, key, standing } = reader.shell;
+      await askForKey.click();
+      expect(await isFocused(key.field)).toBe(true);
       for (const [given, statuses] of [
         ["prs_live_wrong", ["401"]],
         ["Schlüssel", []],

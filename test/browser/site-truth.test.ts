@@ -1,3 +1,4 @@
+import { readFileSync } from "node:fs";
 import type { Locator, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { Status } from "../../schemas/envelopes.ts";
@@ -245,43 +246,42 @@ describe.skipIf(!program)("what the site draws is true:", () => {
     ]);
   });
 
+  /** The colours of the style sheet, which names those of both screens at once, the light one first. */
+  const style = readFileSync(new URL("../../proxy/site/page/style.css", import.meta.url), "utf8");
+  const coloursOn = (scheme: "light" | "dark") => {
+    const found = style.matchAll(/(?:\.(tier-\d) \{\s+)?--(\S+): light-dark\((#\w{6}), (#\w{6})\)/g);
+    const pairs = [...found].map(([, step, name, light, dark]) => [step ?? name, { light, dark }[scheme]]);
+    return Object.fromEntries(pairs) as Record<string, string>;
+  };
   const meanings = "accent count risk disputed up down all version-a version-b failure".split(" ");
   const scale = [1, 2, 3, 4, 5, 6, 7].map((step) => `tier-${step}`);
 
-  describe.each(["light", "dark"] as const)("a colour has one meaning, on a %s screen:", (scheme) => {
+  test.each(["light", "dark"] as const)(
+    "on a %s screen every meaning has a colour that can be read",
+    (scheme) => {
+      const colours = coloursOn(scheme);
+      const all = [...meanings, ...scale].map((name) => colours[name]);
+      expect(new Set(all).size).toBe(all.length);
+      for (const behind of [colours.paper!, colours.sheet!]) {
+        for (const name of meanings)
+          expect(contrast(colours[name]!, behind), name).toBeGreaterThanOrEqual(4.5);
+        // As the part of a picture.
+        for (const name of scale) expect(contrast(colours[name]!, behind), name).toBeGreaterThanOrEqual(3);
+      }
+      expect(contrast(colours.ink!, colours["failure-wash"]!)).toBeGreaterThanOrEqual(4.5);
+    },
+  );
+
+  describe("a colour has one meaning:", () => {
+    const scheme = "dark";
     let reader: Visit;
     beforeAll(async () => {
       reader = await visit(site, "", { screen: { scheme, width: 1280 }, shared: true });
     });
     afterAll(() => reader?.page.close());
-    /** The style sheet names those of both screens at once, the light one first. */
-    const colour = async (name: string) => {
-      const both = await reader.page.evaluate<string>(`(() => {
-        const part = document.body.appendChild(document.createElement("i"));
-        part.className = "${name}";
-        const style = getComputedStyle(part);
-        const colour = style.getPropertyValue("--${name}") || style.getPropertyValue("--tier");
-        part.remove();
-        return colour;
-      })()`);
-      const [, light = "", dark = ""] = /^light-dark\((#\w{6}), ?(#\w{6})\)$/.exec(both) ?? [];
-      return { light, dark }[scheme];
-    };
-    const named = async (name: string) => rgb(await colour(name));
+    const named = (name: string) => rgb(coloursOn(scheme)[name]!);
     const expectAll = async (elements: Locator, property: string, name: string) =>
-      expect(new Set(await styles(elements, property))).toEqual(new Set([await named(name)]));
-
-    test("every meaning has its own, which can be read: as text, or as the part of a picture", async () => {
-      const all = await Promise.all([...meanings, ...scale].map(colour));
-      expect(new Set(all).size).toBe(all.length);
-      for (const behind of [await colour("paper"), await colour("sheet")]) {
-        for (const name of meanings)
-          expect(contrast(await colour(name), behind), name).toBeGreaterThanOrEqual(4.5);
-        for (const name of scale)
-          expect(contrast(await colour(name), behind), name).toBeGreaterThanOrEqual(3);
-      }
-      expect(contrast(await colour("ink"), await colour("failure-wash"))).toBeGreaterThanOrEqual(4.5);
-    });
+      expect(new Set(await styles(elements, property))).toEqual(new Set([named(name)]));
 
     test("32 of 100 is not the same as 88, and a loss is neither a dispute nor an error", async () => {
       const { scoreboard, protocol } = reader;
@@ -290,7 +290,7 @@ describe.skipIf(!program)("what the site draws is true:", () => {
       const scores = (await protocol.scores.allTextContents()).map(Number);
       expect(scores).toEqual([0, 8, 16, 24, 32, 40, 48, 56, 64, 72, 80, 88]);
       expect(await styles(protocol.scoreBars, "fill")).toEqual(
-        await Promise.all(scores.map((score) => named(`tier-${1 + Math.floor((7 * score) / 100)}`))),
+        scores.map((score) => named(`tier-${1 + Math.floor((7 * score) / 100)}`)),
       );
       await expectAll(protocol.losses, "color", "down");
     });
@@ -305,9 +305,7 @@ describe.skipIf(!program)("what the site draws is true:", () => {
       const safety = await styles(columns("min_composite"), "fill");
       const risks = await styles(columns("min_oracle"), "fill");
       // Two columns of 50 points have a step of the scale.
-      expect(safety).toEqual(
-        await Promise.all(safety.map((_, place) => named(`tier-${1 + Math.floor(place / 2)}`))),
-      );
+      expect(safety).toEqual(safety.map((_, place) => named(`tier-${1 + Math.floor(place / 2)}`)));
       expect(new Set(risks).size).toBe(7);
       expect(risks.filter((risk) => safety.includes(risk))).toEqual([]);
       await expectAll(columns("from"), "fill", "count");
@@ -325,7 +323,7 @@ describe.skipIf(!program)("what the site draws is true:", () => {
       await expectAll(shares.second.or(shares.legendOf("second")), "color", "version-b");
       await goTo("#/archive?asOf=2001-01-01");
       await archive.failures.first().waitFor();
-      expect(await styles(archive.failures, "border-inline-start-color")).toEqual([await named("failure")]);
+      expect(await styles(archive.failures, "border-inline-start-color")).toEqual([named("failure")]);
     });
   });
 });

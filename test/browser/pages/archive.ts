@@ -116,7 +116,6 @@ export function archiveOf(page: Page) {
     failures: alerts(page),
     tab: (name: string) =>
       page.getByRole("navigation", { name: "What is shown" }).getByRole("link", { name }),
-    pages: pager.getByRole("link"),
     range: pager.locator("p").first(),
     turn: (name: "First" | "Previous" | "Next" | "Last") => pager.getByRole("link", { name }).click(),
     pageNumber: pager.getByLabel("Page", { exact: true }),

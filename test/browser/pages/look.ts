@@ -28,31 +28,6 @@ export async function facts(page: Page): Promise<Record<string, string>> {
   return Object.fromEntries(pairs);
 }
 
-/**
- * Moves the focus by Tab to an element. It starts a few stops before the first that is seen: a page has hundreds, and
- * each costs a look.
- */
-export async function tabTo(target: Locator): Promise<void> {
-  const page = target.page();
-  const first = target.filter({ visible: true }).first();
-  await first.evaluate((goal) => {
-    const stops = goal.ownerDocument.querySelectorAll("a[href], button, input, select, summary, [tabindex]");
-    const usable = [...stops].filter(
-      (each) => each.checkVisibility() && each.matches(":not([tabindex='-1'], :disabled)"),
-    );
-    // Those that come before it in the document.
-    usable
-      .filter((each) => goal.compareDocumentPosition(each) & 2)
-      .at(-3)
-      ?.focus();
-  });
-  for (let presses = 0; presses < 10; presses += 1) {
-    await page.keyboard.press("Tab");
-    if (await isFocused(target)) return;
-  }
-  throw new Error(`no Tab leads to ${target}`);
-}
-
 /** Changes the answers in JSON from addresses that match. */
 export const alter = (page: Page, addresses: string, change: (json: ReturnType<typeof JSON.parse>) => void) =>
   page.route(addresses, async (route) => {

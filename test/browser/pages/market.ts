@@ -7,7 +7,6 @@ export function marketOf(page: Page) {
   const items = signals.locator("> li");
   return {
     signals,
-    items,
     facts: () => facts(page),
     names: items.locator("h3"),
     risks: items.locator(".score > :nth-child(2)"),

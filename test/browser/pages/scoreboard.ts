@@ -7,7 +7,6 @@ export function scoreboardOf(page: Page) {
   const rows = table.locator("tbody tr");
   const heading = (column: string) => page.getByRole("columnheader", { name: column });
   return {
-    page,
     rows,
     shown: async () => {
       const shown = await cells(rows);
@@ -24,7 +23,6 @@ export function scoreboardOf(page: Page) {
     nothing: page.getByText("No protocol matches"),
     sort: (column: string) => heading(column).getByRole("button"),
     sorted: page.locator("[aria-sort]"),
-    tiers: page.getByRole("group", { name: "Tiers" }),
     tier: (name: string) => page.getByRole("group", { name: "Tiers" }).getByRole("button", { name }),
     pressed: page.locator("[aria-pressed=true]"),
     /** A part of the picture that stands for protocols of a tier. */

@@ -1,21 +1,5 @@
 import { describe, expect, test } from "vitest";
-
-interface Estimate {
-  share: number;
-  low: number;
-  high: number;
-  n: number;
-}
-
-/** The site's file, which has no types of its own here: it is a script of a page. */
-interface Statistics {
-  wilson(hits: number, n: number): Estimate;
-  difference(first: Estimate, second: Estimate): { value: number; low: number; high: number };
-  trend(groups: readonly { hits: number; n: number }[]): { z: number; p: number };
-}
-
-const file = new URL("../../../proxy/site/page/model/statistics.ts", import.meta.url).href;
-const { wilson, difference, trend }: Statistics = await import(file);
+import { difference, trend, wilson } from "../../../proxy/site/page/model/statistics.ts";
 
 describe("the site's statistics have the published values", () => {
   // R. G. Newcombe, Two-sided confidence intervals for the single proportion, Statistics in Medicine 17 (1998), table
