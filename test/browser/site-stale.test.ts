@@ -1,19 +1,9 @@
 import type { Page, Route } from "playwright-core";
 import { describe, expect, onTestFinished, test } from "vitest";
-import { nameOf } from "../../schemas/names.ts";
-import type { Tiers } from "../../schemas/store/stored-objects.ts";
-import { forgeScaleNumber } from "../../schemas/versions.ts";
 import { rollback } from "../../snapshots/maintain/rollback.ts";
 import { startTestProxy, type TestProxy } from "../helpers/http/proxy.ts";
 import { bearer, until } from "../helpers/http/proxy-client.ts";
-import {
-  publishArchive,
-  publishRecords,
-  score,
-  scoreRowsOf,
-  slugs,
-  sourcesOf,
-} from "../helpers/publish/records.ts";
+import { publishArchive } from "../helpers/publish/records.ts";
 import { findChromium } from "../helpers/servers/chromium.ts";
 import { serveSmallSite } from "../helpers/servers/site-served.ts";
 import { idle } from "./pages/look.ts";
@@ -50,28 +40,6 @@ describe.skipIf(!program)("the site shows figures of what it says they are of:",
       },
     };
   }
-
-  test("the week lists the changes of tier in it, as the service tells them", async () => {
-    const own = await ownSite();
-    const [one, ...others] = [...slugs].sort().map((slug) => score(slug, 650));
-    const moved = { ...one!, forgeScale: "RAW", forgeScaleNum: forgeScaleNumber("RAW") } as const;
-    await publishRecords(own.proxy.storage, [], 650, {
-      sources: async () => ({ ...sourcesOf([], 650), scores: async () => scoreRowsOf([moved, ...others]) }),
-    });
-    const tiers = async () => (await own.proxy.get("/api/v1/tiers")).json();
-    await until("the newer tiers", async () => (await tiers()).tiers[moved.slug] === "RAW");
-    const { changes } = await tiers();
-    expect(changes).toHaveLength(1);
-    const { page } = await visit(own, "#/week");
-    const heading = page.getByRole("heading", { name: "Changes of tier" });
-    const listed = heading.locator("xpath=following::ol[1]/li");
-    await listed.first().waitFor();
-    const told = changes.map(
-      ({ slug, from, to, bri }: Tiers["changes"][number]) => `${nameOf(slug)}: ${from} → ${to}, BRI ${bri}`,
-    );
-    const texts = await listed.allTextContents();
-    expect(texts.map((text) => text.slice(0, text.lastIndexOf(",")))).toEqual(told);
-  });
 
   const counts = "**/markets/facets?*";
   const markets = "**/markets/*";
@@ -208,13 +176,6 @@ describe.skipIf(!program)("the site shows figures of what it says they are of:",
   });
 
   describe("an earlier state is chosen among those before the present one,", () => {
-    /** Chooses the only earlier state. */
-    const choose = async ({ asOf }: Awaited<ReturnType<typeof visit>>, before: string) => {
-      expect(await asOf.open()).toEqual([before]);
-      await asOf.show();
-      await asOf.state.waitFor();
-    };
-
     test("of a protocol: it says which it is, is an address of its own, and leads back", async () => {
       const own = await ownSite();
       const { snapshotId: before, publishedAt } = own.first;
@@ -228,7 +189,8 @@ describe.skipIf(!program)("the site shows figures of what it says they are of:",
       await expect.poll(() => shell.colophon.textContent()).toContain("Snapshot ");
       const time = `${publishedAt.slice(0, 10)} ${publishedAt.slice(11, 16)} UTC`;
       const said = `An earlier state: snapshot ${before.slice(0, 12)}, published ${time}.`;
-      await choose(reader, before);
+      expect(await asOf.open()).toEqual([before]);
+      await asOf.show();
       await expect.poll(bri).toBe(700);
       await expect.poll(() => asOf.state.textContent()).toContain(said);
       expect(await protocol.among.textContent()).toContain("of 4");
@@ -257,15 +219,12 @@ describe.skipIf(!program)("the site shows figures of what it says they are of:",
       await own.publishNewer();
       const reader = await openArchive("", { home: own.home, key: await own.proxy.issue() });
       const { archive, asOf, hash } = reader;
-      expect(await archive.count.textContent()).toBe("60 markets match");
-      await choose(reader, before);
-      await archive.settled();
-      await expect.poll(() => archive.count.textContent()).toBe("40 markets match");
-      expect(await archive.chosen.allTextContents()).toEqual([
-        `As of: snapshot ${before.slice(0, 12)} × (take away)`,
-      ]);
       await archive.choice("category", "Politics").click();
       await archive.settled();
+      expect(await asOf.open()).toEqual([before]);
+      await asOf.show();
+      await expect.poll(() => archive.count.textContent()).toBe("20 markets match");
+      await archive.chosen.getByText(`As of: snapshot ${before.slice(0, 12)}`).waitFor();
       await asOf.present.click();
       await archive.settled();
       expect(hash()).toBe("#/archive?category=Politics");

@@ -12,7 +12,7 @@ import { findChromium } from "../helpers/servers/chromium.ts";
 import { pictureFile, takePicture } from "../helpers/servers/site-picture.ts";
 import { asRow, protocols, serveSite, spoken } from "../helpers/servers/site-served.ts";
 import { layoutOf } from "./pages/charts.ts";
-import { isFocused } from "./pages/look.ts";
+import { alter, isFocused } from "./pages/look.ts";
 import { type Visit, visit } from "./pages/visit.ts";
 
 const program = findChromium();
@@ -386,20 +386,27 @@ describe.skipIf(!program)("the site's scores in Chromium:", () => {
     await page.getByText("No dimension has this name.").waitFor();
   });
 
-  test("the week names the biggest moves of the runs in it, found by Ctrl+K", async () => {
+  test("the week names the biggest moves of the runs in it and its changes of tier, found by Ctrl+K", async () => {
     const { page, shell } = await visit(site);
+    const at = list[0]!.updatedAt;
+    await alter(page, "**/api/v1/tiers", (json) => {
+      const change = { slug, from: "CAST", to: "RAW", bri: 350, at };
+      json.changes = [change, { ...change, at: new Date(Date.parse(at) - 8 * 86_400_000).toISOString() }];
+    });
     await shell.jump.go("changed this", "Enter");
     await page.waitForURL("**/#/week");
     const size = ({ delta }: ScoreListEntry) => Math.abs(delta);
     const moved = list.filter(({ delta }) => delta !== 0).toSorted((a, b) => size(b) - size(a));
     const first = moved[0]!;
-    const told = page.locator("main ol li");
+    const told = page.locator("main ol").first().locator("li");
     await told.first().waitFor();
     expect(await told.count()).toBe(Math.min(20, moved.length));
     expect(await told.first().textContent()).toBe(
       `${nameOf(first.slug)} ${first.bri - first.delta} → ${first.bri} ${asRow(first)[7]}, ${minutes(first.updatedAt)}`,
     );
-    await page.getByText("No protocol changed its tier.").waitFor();
+    const changes = page.locator("main ol").nth(1).locator("li");
+    await changes.first().waitFor();
+    expect(await changes.allTextContents()).toEqual([`${nameOf(slug)}: CAST → RAW, BRI 350, ${minutes(at)}`]);
   });
 
   test("has a picture in the README, which can be taken anew", async () => {
