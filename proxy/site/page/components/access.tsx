@@ -244,7 +244,7 @@ function AskForKey() {
   if (contact === undefined) return null;
   const isMailbox = contact.startsWith("mailto:");
   return (
-    <p class="contact">
+    <p class="quiet">
       Ask for a key:{" "}
       {isMailbox ? <a href={contact}>{contactText(contact)}</a> : <OutsideLink address={contact} />}
     </p>

@@ -142,43 +142,47 @@ export const Scrolls = ({ label, children }: { label: string; children: Componen
   </section>
 );
 
+/** A title whose meaning opens, if it is one of those that have one. */
+export const titleOf = ({ title, about }: { title: string; about?: Meaning | undefined }) =>
+  about ? <Term about={about}>{title}</Term> : title;
+
 interface PlainTableProps {
-  label: string;
-  titles: readonly string[];
-  /** Which of these columns hold numbers. */
-  numbers: readonly string[];
+  /** `number` says that a column holds numbers. */
+  columns: readonly { title: string; about?: Meaning; number?: boolean }[];
   /** Each begins with its heading. */
   rows: readonly (readonly ComponentChildren[])[];
   caption?: ComponentChildren;
+  class?: string;
 }
 
-export const PlainTable = ({ label, titles, numbers, rows, caption }: PlainTableProps) => (
-  <Scrolls label={label}>
-    <table class="plain-table">
-      {caption}
-      <thead>
-        <tr>
-          {titles.map((title) => (
-            <th key={title} scope="col">
-              {title}
-            </th>
-          ))}
-        </tr>
-      </thead>
-      <tbody>
-        {rows.map(([heading, ...cells], index) => (
-          <tr key={index}>
-            <th scope="row">{heading}</th>
-            {cells.map((cell, column) => (
-              <td key={column} class={numbers.includes(titles[column + 1] ?? "") ? "number" : undefined}>
+export const PlainTable = ({ columns, rows, caption, class: name = "plain-table" }: PlainTableProps) => (
+  <table class={name}>
+    {caption}
+    <thead>
+      <tr>
+        {columns.map((column) => (
+          <th key={column.title} scope="col" class={column.number ? "number" : undefined}>
+            {titleOf(column)}
+          </th>
+        ))}
+      </tr>
+    </thead>
+    <tbody>
+      {rows.map(([heading, ...cells], index) => (
+        <tr key={index}>
+          <th scope="row">{heading}</th>
+          {cells.map((cell, place) => {
+            const { about, number } = columns[place + 1] ?? {};
+            return (
+              <td key={place} class={number ? "number" : undefined} data-meaning={about}>
                 {cell}
               </td>
-            ))}
-          </tr>
-        ))}
-      </tbody>
-    </table>
-  </Scrolls>
+            );
+          })}
+        </tr>
+      ))}
+    </tbody>
+  </table>
 );
 
 /** A filter in words. Texts of others keep their own direction. */

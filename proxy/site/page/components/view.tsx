@@ -109,10 +109,5 @@ export const Loading = <T,>({ of: { value, error, busy, again }, words, children
 
 /** Grey lines in place of text, perhaps under words that say what is awaited. */
 export const Sketch = ({ words }: { words?: string }) => (
-  <div class="sketch">
-    {words !== undefined && <p class="quiet">{words}</p>}
-    <span />
-    <span />
-    <span />
-  </div>
+  <div class="sketch">{words !== undefined && <p class="quiet">{words}</p>}</div>
 );

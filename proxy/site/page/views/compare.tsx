@@ -11,8 +11,8 @@ import {
   Moment,
   ProtocolLink,
   Scrolls,
-  Term,
   Tier,
+  titleOf,
 } from "../components/text.tsx";
 import { Loading, View } from "../components/view.tsx";
 import { useLoaded, useSite } from "../model/hooks.ts";
@@ -248,9 +248,6 @@ const Part = ({ title, lines, records }: PartProps) => (
     ))}
   </tbody>
 );
-
-export const titleOf = ({ title, about }: { title: string; about?: Meaning | undefined }) =>
-  about ? <Term about={about}>{title}</Term> : title;
 
 const compareAddress = (slugs: readonly string[]) => `#/compare/${slugs.join()}`;
 

@@ -82,7 +82,7 @@ function Page({ question, children }: { question: string; children: ComponentChi
 
 const Summary = ({ market }: { market: HistoricalMarket }) => (
   <div class={`summary tier-${numberOf(market.tier)}`}>
-    <div class="headline">
+    <div>
       <p class="bri">
         <b class="big">{market.composite}</b>
         <span class="of">

@@ -1,7 +1,7 @@
 import type { LabelFacet, ScoreFacet } from "../../../../../schemas/envelopes.ts";
 import { forms, Intervals } from "../../charts/intervals.tsx";
 import { TakeAlong } from "../../components/take-along.tsx";
-import { PlainTable, Term } from "../../components/text.tsx";
+import { PlainTable, Scrolls, Term } from "../../components/text.tsx";
 import { archiveAddress, type Counts, comparedIn, facetAsked, without } from "../../model/filters.ts";
 import { differenceWords, shareWords, verdictOn, whole, wilson } from "../../model/statistics.ts";
 import { counted, grouped, percent, percents, tiers } from "../../model/words.ts";
@@ -111,7 +111,10 @@ function Versions({ query, all }: { query: URLSearchParams; all: readonly string
 const marks =
   "hollow dots are of fewer than 30, and arrows with a number are shares, or upper ends of intervals, above the picture.";
 
-const numbers = ["Disputed", "95 % interval", "n"];
+const columns = [
+  ...["Group", "Formula"].map((title) => ({ title })),
+  ...["Disputed", "95 % interval", "n"].map((title) => ({ title, number: true })),
+];
 
 interface SharesProps {
   title: string;
@@ -139,19 +142,19 @@ function Shares({ title, facet, names, all, filters, isCompared }: SharesProps) 
       {picture}
       <details>
         <summary>{title}, as a table</summary>
-        <PlainTable
-          label={`${title}, as a table`}
-          titles={["Group", "Formula", ...numbers]}
-          numbers={numbers}
-          rows={names.flatMap((group, index) =>
-            all.map(({ name, shares }) => {
-              const estimate = shares[facet][index] ?? wilson(0, 0);
-              const [share, low, high] = percents(estimate);
-              const known = estimate.n ? [share, `${low} to ${high}`] : ["–", "–"];
-              return [group, name, ...known, grouped(estimate.n)];
-            }),
-          )}
-        />
+        <Scrolls label={`${title}, as a table`}>
+          <PlainTable
+            columns={columns}
+            rows={names.flatMap((group, index) =>
+              all.map(({ name, shares }) => {
+                const estimate = shares[facet][index] ?? wilson(0, 0);
+                const [share, low, high] = percents(estimate);
+                const known = estimate.n ? [share, `${low} to ${high}`] : ["–", "–"];
+                return [group, name, ...known, grouped(estimate.n)];
+              }),
+            )}
+          />
+        </Scrolls>
       </details>
       <TakeAlong
         name={`disputed-by-${facet}`}

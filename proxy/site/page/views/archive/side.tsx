@@ -160,7 +160,7 @@ function Pager({ query, page, last }: { query: URLSearchParams; page: number; la
         {word}
       </a>
     ) : (
-      <span class="button inert" aria-disabled="true" {...inert}>
+      <span class="button" aria-disabled="true" {...inert}>
         {word}
       </span>
     );

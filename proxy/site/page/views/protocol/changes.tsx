@@ -17,7 +17,7 @@ import {
   Moment,
   PlainButton,
   PlainTable,
-  Term,
+  Scrolls,
   Tier,
 } from "../../components/text.tsx";
 import { Failure, Loading, Section } from "../../components/view.tsx";
@@ -33,62 +33,38 @@ interface DimensionTableProps {
   moves: ScoreDimensions["dimensions"] | undefined;
 }
 
-export function DimensionTable({ record, moves }: DimensionTableProps) {
-  const moved = new Map(moves?.map((move) => [`${move.key}`, move]));
-  const most = Math.max(5, ...(moves ?? []).map(({ change7d }) => Math.abs(change7d)));
+export function DimensionTable({ record, moves = [] }: DimensionTableProps) {
+  const most = Math.max(5, ...moves.map(({ change7d }) => Math.abs(change7d)));
+  const ofMoves = [
+    { title: "7 days", about: "change7d", number: true },
+    { title: "Percentile", about: "percentile", number: true },
+  ] as const;
   return (
-    <table class="dimensions">
-      <caption class="quiet">{meanings.protocolDimension.meaning}</caption>
-      <thead>
-        <tr>
-          <th scope="col">Dimension</th>
-          <th scope="col" class="number">
-            <Term about="protocolDimension">Score</Term>
-          </th>
-          {moves && (
-            <>
-              <th scope="col" class="number">
-                <Term about="change7d">7 days</Term>
-              </th>
-              <th scope="col" class="number">
-                <Term about="percentile">Percentile</Term>
-              </th>
-            </>
-          )}
-        </tr>
-      </thead>
-      <tbody>
-        {Object.entries(record.dimensions).map(([key, score]) => {
-          const move = moved.get(key);
-          return (
-            <tr key={key}>
-              <th scope="row">
-                <DimensionLink name={key} />
-              </th>
-              <td class="number" data-meaning="protocolDimension">
-                <Scored value={score} />
-              </td>
-              {move && (
-                <>
-                  <td class="number" data-meaning="change7d">
-                    <span class="moved">
-                      <Diverging value={move.change7d} most={most} />
-                      <Change value={move.change7d} />
-                    </span>
-                  </td>
-                  <td class="number" data-meaning="percentile">
-                    <span class="score">
-                      <Bar value={0} max={100} mark={move.percentile} />
-                      <b>{move.percentile}</b>
-                    </span>
-                  </td>
-                </>
-              )}
-            </tr>
-          );
-        })}
-      </tbody>
-    </table>
+    <PlainTable
+      class="dimensions"
+      caption={<caption class="quiet">{meanings.protocolDimension.meaning}</caption>}
+      columns={[
+        { title: "Dimension" },
+        { title: "Score", about: "protocolDimension", number: true },
+        ...(moves.length > 0 ? ofMoves : []),
+      ]}
+      rows={Object.entries(record.dimensions).map(([key, score]) => [
+        <DimensionLink name={key} />,
+        <Scored value={score} />,
+        ...moves
+          .filter((move) => move.key === key)
+          .flatMap(({ change7d, percentile }) => [
+            <span class="moved">
+              <Diverging value={change7d} most={most} />
+              <Change value={change7d} />
+            </span>,
+            <span class="score">
+              <Bar value={0} max={100} mark={percentile} />
+              <b>{percentile}</b>
+            </span>,
+          ]),
+      ])}
+    />
   );
 }
 
@@ -242,19 +218,25 @@ export function History({ slug, asOf, list }: HistoryProps) {
                 {curve}
                 <details>
                   <summary>Show as a table</summary>
-                  <PlainTable
-                    label="History as a table"
-                    caption={<caption class="unseen">Score history, oldest first</caption>}
-                    titles={["Time", "BRI", "Tier", "Confidence", "Change"]}
-                    numbers={["BRI", "Confidence", "Change"]}
-                    rows={points.map(({ updatedAt, bri, forgeScale, confidence, delta }) => [
-                      <Moment iso={updatedAt} />,
-                      bri,
-                      <Tier name={forgeScale} />,
-                      confidence,
-                      <Change value={delta} />,
-                    ])}
-                  />
+                  <Scrolls label="History as a table">
+                    <PlainTable
+                      caption={<caption class="unseen">Score history, oldest first</caption>}
+                      columns={[
+                        { title: "Time" },
+                        { title: "BRI", number: true },
+                        { title: "Tier" },
+                        { title: "Confidence", number: true },
+                        { title: "Change", number: true },
+                      ]}
+                      rows={points.map(({ updatedAt, bri, forgeScale, confidence, delta }) => [
+                        <Moment iso={updatedAt} />,
+                        bri,
+                        <Tier name={forgeScale} />,
+                        confidence,
+                        <Change value={delta} />,
+                      ])}
+                    />
+                  </Scrolls>
                 </details>
                 <TakeAlong
                   name={`${slug}-history`}

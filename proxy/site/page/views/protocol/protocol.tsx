@@ -7,12 +7,12 @@ import { Bar, Diverging } from "../../charts/picture.tsx";
 import { KeyOffer } from "../../components/access.tsx";
 import { AsOf } from "../../components/field.tsx";
 import { frameFor } from "../../components/take-along.tsx";
-import { Change, Copyable, Facts, Moment, Term, Tier } from "../../components/text.tsx";
+import { Change, Copyable, Facts, Moment, Term, Tier, titleOf } from "../../components/text.tsx";
 import { Failure, Loading, Section, View } from "../../components/view.tsx";
 import { useLoaded, useSite, useStored } from "../../model/hooks.ts";
 import { asOfOption, go, isKeyed } from "../../model/state.ts";
 import { ago, grouped } from "../../model/words.ts";
-import { facts, peerAddress, titleOf } from "../compare.tsx";
+import { facts, peerAddress } from "../compare.tsx";
 import { DimensionTable, History, TierLog, WhyChanged } from "./changes.tsx";
 
 interface ProtocolProps {
@@ -97,6 +97,10 @@ function Parts({ record, asOf }: { record: ProtocolScore; asOf: string | null })
         )
       )}
       <About record={record} />
+      <Section id="evidence" title="Evidence">
+        <p class="quiet">Hash of the content behind this score</p>
+        <code class="hash">{record.evidenceHash}</code>
+      </Section>
       {/* It has what is published at present. */}
       {asOf === null && (api.published !== undefined || !api.files) && <TierLog slug={slug} />}
       {/* One of an earlier state would pass for the present one. */}
@@ -115,7 +119,7 @@ function Summary({ record, children }: SummaryProps) {
   const { bri, forgeScale, forgeScaleNum, confidence, delta, updatedAt, metadata } = record;
   return (
     <div class={`summary tier-${forgeScaleNum}`}>
-      <div class="headline">
+      <div>
         <p class="quiet">
           <bdi>{metadata.category}</bdi> · <bdi>{metadata.chain}</bdi> · <bdi>{metadata.tvl}</bdi> locked
         </p>
@@ -204,10 +208,6 @@ function About({ record }: { record: ProtocolScore }) {
       </Section>
       <Section id="about" title="About">
         <Facts rows={[["Name in addresses", <code>{record.slug}</code>], ...rowsOf(facts.about)]} />
-      </Section>
-      <Section id="evidence" class="whole" title="Evidence">
-        <p class="quiet">Hash of the content behind this score</p>
-        <code class="hash">{record.evidenceHash}</code>
       </Section>
     </div>
   );
