@@ -2,7 +2,7 @@ import { once } from "node:events";
 import { createServer, request as httpRequest, type IncomingMessage } from "node:http";
 import { buffer } from "node:stream/consumers";
 import { setTimeout as pause } from "node:timers/promises";
-import { listenLocally } from "../servers/programs.ts";
+import { type LocalServer, serveLocally } from "../servers/programs.ts";
 
 /** An answer on its way from the service to a client. */
 export interface PassingAnswer {
@@ -15,15 +15,13 @@ export interface PassingAnswer {
 export type Alteration = (target: string, answer: PassingAnswer) => PassingAnswer | undefined;
 
 /** A server between a client and the service that may change what the service says. */
-export interface AlteringLink {
-  url: string;
+export interface AlteringLink extends LocalServer {
   /** Targets that were asked for. */
   asked: string[];
   /** What becomes of answers. Undefined leaves an answer as it is. */
   alter: Alteration;
   /** Pieces of so many bytes leave every 5 ms, so that a download takes a while. 0: at once. */
   pieceBytes: number;
-  stop(): Promise<void>;
 }
 
 /** Starts such a server before a port of this machine. */
@@ -67,17 +65,12 @@ export async function startAlteringLink(port: number): Promise<AlteringLink> {
       response.destroy();
     }
   });
-  const own = await listenLocally(server);
+  const own = await serveLocally(server);
   const link: AlteringLink = {
-    url: `http://127.0.0.1:${own}`,
+    ...own,
     asked: [],
     alter: () => undefined,
     pieceBytes: 0,
-    async stop() {
-      server.closeAllConnections();
-      server.close();
-      await once(server, "close");
-    },
   };
   return link;
 }

@@ -1,4 +1,3 @@
-import { once } from "node:events";
 import { Agent } from "node:http";
 import { pino } from "pino";
 import { expect } from "vitest";
@@ -14,7 +13,7 @@ import { Exports } from "../../../snapshots/read/catalog/exports.ts";
 import { PublicLog } from "../../../snapshots/read/catalog/public-log.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
 import { readAnyLog } from "../../../snapshots/trust/log/log-reader.ts";
-import { listenLocally } from "../servers/programs.ts";
+import { serveLocally } from "../servers/programs.ts";
 import { patient } from "./proxy.ts";
 import { type Answer, bearer, call, problemOf } from "./proxy-client.ts";
 
@@ -81,7 +80,7 @@ export async function startArchiveProxy(
     limits: patient,
     log: pino({ level: "silent" }),
   });
-  const port = await listenLocally(server);
+  const { port, url, stop } = await serveLocally(server);
   const agent = new Agent({ keepAlive: true, maxSockets: 1 });
 
   const ask = (name: string, query: Query, headers: Record<string, string> = {}) =>
@@ -102,13 +101,11 @@ export async function startArchiveProxy(
     page: (query) => found("historical", query),
     facets: (query) => found("facets", query),
     problem: async (query) => problemOf(await ask("historical", query)),
-    address: `http://127.0.0.1:${port}/api/v1/markets/historical`,
+    address: `${url}/api/v1/markets/historical`,
     headers: bearer(key),
     async stop() {
       agent.destroy();
-      server.closeAllConnections();
-      server.close();
-      await once(server, "close");
+      await stop();
       quota.close();
     },
   };

@@ -1,6 +1,5 @@
-import { once } from "node:events";
 import { connect, createServer, type Socket } from "node:net";
-import { listenLocally } from "../servers/programs.ts";
+import { serveLocally } from "../servers/programs.ts";
 
 /**
  * What happens to a connection. `cut`: it ends after so many bytes of the answer, and after a promise where there is
@@ -26,16 +25,8 @@ export async function startFaultyLink(
   fault: (connection: number, head: string) => LinkFault,
 ): Promise<FaultyLink> {
   const asked: string[] = [];
-  const sockets = new Set<Socket>();
-  const known = (socket: Socket) => {
-    sockets.add(socket);
-    socket.on("error", () => socket.destroy());
-    socket.on("close", () => sockets.delete(socket));
-    return socket;
-  };
-
   const server = createServer((socket) => {
-    known(socket).once("data", (first: Buffer) => {
+    socket.once("data", (first: Buffer) => {
       const head = first.toString("latin1");
       asked.push(head);
       const what = fault(asked.length - 1, head);
@@ -51,7 +42,8 @@ export async function startFaultyLink(
     first: Buffer,
     { cut, after }: Extract<LinkFault, { cut: number }> = { cut: Number.POSITIVE_INFINITY },
   ): void {
-    const onward = known(connect(port, "127.0.0.1"));
+    const onward = connect(port, "127.0.0.1");
+    onward.on("error", () => onward.destroy());
     onward.write(first.toString("latin1").replace("\r\n", "\r\nConnection: close\r\n"), "latin1");
     socket.pipe(onward);
     let left = cut;
@@ -72,16 +64,8 @@ export async function startFaultyLink(
     socket.on("close", () => onward.destroy());
   }
 
-  const own = await listenLocally(server);
-  return {
-    url: `http://127.0.0.1:${own}`,
-    asked,
-    async stop() {
-      for (const socket of sockets) socket.destroy();
-      server.close();
-      await once(server, "close");
-    },
-  };
+  const { url, stop } = await serveLocally(server);
+  return { url, asked, stop };
 }
 
 /** An answer that a gateway might give. */

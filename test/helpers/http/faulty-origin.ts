@@ -1,7 +1,6 @@
-import { once } from "node:events";
 import { createServer, type Socket } from "node:net";
 import type { Storage } from "../../../snapshots/store/storage.ts";
-import { listenLocally } from "../servers/programs.ts";
+import { serveLocally } from "../servers/programs.ts";
 
 /** What a faulty origin does with a request for `target`, given the bytes a good one would send. */
 export type Behaviour = (socket: Socket, body: Buffer, target: string) => void;
@@ -20,11 +19,8 @@ export interface FaultyOrigin {
 
 /** Starts an origin; `bodyOf` gives the true bytes of a target. */
 export async function startFaultyOrigin(bodyOf: (target: string) => Promise<Buffer>): Promise<FaultyOrigin> {
-  const sockets = new Set<Socket>();
   const server = createServer((socket) => {
     origin.connections += 1;
-    sockets.add(socket);
-    socket.on("close", () => sockets.delete(socket)).on("error", () => socket.destroy());
     let received = "";
     socket.on("data", async (chunk) => {
       received += chunk.toString("latin1");
@@ -39,18 +35,15 @@ export async function startFaultyOrigin(bodyOf: (target: string) => Promise<Buff
       }
     });
   });
-  const port = await listenLocally(server);
+  const { url, open, stop } = await serveLocally(server);
+  const at = new URL("/cdn/", url);
   const origin: FaultyOrigin = {
-    url: new URL(`http://127.0.0.1:${port}/cdn/`),
+    url: at,
     requests: [],
     connections: 0,
-    open: () => sockets.size,
+    open,
     behave: good,
-    async stop() {
-      server.close();
-      for (const socket of sockets) socket.destroy();
-      await once(server, "close");
-    },
+    stop,
   };
   return origin;
 }

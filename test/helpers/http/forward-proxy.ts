@@ -1,7 +1,6 @@
-import { once } from "node:events";
 import { request as ask, createServer } from "node:http";
 import { connect } from "node:net";
-import { listenLocally } from "../servers/programs.ts";
+import { serveLocally } from "../servers/programs.ts";
 
 /** A forward proxy, which alone knows some hosts. */
 export interface ForwardProxy {
@@ -40,14 +39,10 @@ export async function startForwardProxy(hosts: Record<string, number>): Promise<
     for (const end of [socket, target])
       end.on("error", () => end.destroy()).on("close", () => [socket, target].map((each) => each.destroy()));
   });
-  const address = `http://127.0.0.1:${await listenLocally(server)}`;
+  const { url, stop } = await serveLocally(server);
   return {
-    environment: { http_proxy: address, https_proxy: address, no_proxy: "" },
+    environment: { http_proxy: url, https_proxy: url, no_proxy: "" },
     asked,
-    async stop() {
-      server.close();
-      server.closeAllConnections();
-      await once(server, "close");
-    },
+    stop,
   };
 }

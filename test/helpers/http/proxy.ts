@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { Writable } from "node:stream";
 import { pino } from "pino";
 import type { Registry } from "prom-client";
-import { type Config, defaultLimits, type Limits } from "../../../proxy/config.ts";
+import { type Config, defaultLimits, type Limits, readConfig } from "../../../proxy/config.ts";
 import { startService } from "../../../proxy/start.ts";
 import { issueKey, type KeyRequest } from "../../../snapshots/keys/keys.ts";
 import type { S3Environment } from "../../../snapshots/store/backends/s3.ts";
@@ -87,23 +87,16 @@ export const patient: Limits = {
 };
 
 const config: Config = {
-  host: "127.0.0.1",
+  ...readConfig({ SNAPSHOT_STORE: "store" }),
   port: 0,
-  snapshotStore: "store",
-  publicOrigin: undefined,
   quotaStore: "quota.sqlite",
-  quotaOnFailure: "local",
-  trustProxy: undefined,
   // Less than the minute that tests let pass, after which the proxy must look again.
   pollSeconds: 30,
-  staleAfterSeconds: 93_600,
   cacheDiskBytes: 2 ** 20,
   cacheBytes: 8 * 1024 * 1024,
   logLevel: "trace",
   keepAliveSeconds: 3600,
   shutdownSeconds: 2,
-  metricsPort: undefined,
-  webConcurrency: 1,
 };
 
 /** The objects of archives of so many markets: publishing one takes as long as the rest of a start. */

@@ -2,7 +2,7 @@ import { type ChildProcess, type SpawnOptions, spawn } from "node:child_process"
 import { randomInt } from "node:crypto";
 import { once } from "node:events";
 import { existsSync, globSync } from "node:fs";
-import { type AddressInfo, createServer, type Server } from "node:net";
+import { type AddressInfo, createServer, type Server, type Socket } from "node:net";
 import { delimiter, join } from "node:path";
 import { createInterface } from "node:readline";
 
@@ -84,6 +84,37 @@ export async function endProcess(child: ChildProcess | undefined, signal: NodeJS
 export async function listenLocally(server: Server): Promise<number> {
   await once(server.listen(0, "127.0.0.1"), "listening");
   return (server.address() as AddressInfo).port;
+}
+
+/** A server of this process on a free loopback port. */
+export interface LocalServer {
+  port: number;
+  url: string;
+  /** Connections that are open now. */
+  open(): number;
+  /** Ends these, too. */
+  stop(): Promise<void>;
+}
+
+/** Starts one. A connection that fails is only closed. */
+export async function serveLocally(server: Server): Promise<LocalServer> {
+  const sockets = new Set<Socket>();
+  server.on("connection", (socket) => {
+    sockets.add(socket);
+    socket.on("error", () => socket.destroy()).on("close", () => sockets.delete(socket));
+  });
+  const port = await listenLocally(server);
+  return {
+    port,
+    url: `http://127.0.0.1:${port}`,
+    open: () => sockets.size,
+    async stop() {
+      const closed = once(server, "close");
+      server.close();
+      for (const socket of sockets) socket.destroy();
+      await closed;
+    },
+  };
 }
 
 /**

@@ -1,11 +1,10 @@
 import type { ChildProcess } from "node:child_process";
-import { once } from "node:events";
 import { mkdtemp, rm } from "node:fs/promises";
 import { connect, createServer, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Redis } from "ioredis";
-import { endProcess, findProgram, freePort, startServer } from "./programs.ts";
+import { endProcess, findProgram, freePort, serveLocally, startServer } from "./programs.ts";
 
 /** redis-server's program, or undefined where it is not installed; under CI that is an error. */
 export const findRedis = () => findProgram("redis-server");
@@ -95,13 +94,12 @@ export interface Relay {
   lose(): void;
   /** Where new connections lead from here on; those open now stay where they are. */
   turn(port: number): void;
-  stop(): void;
+  stop(): Promise<void>;
 }
 
 /** Listens on a free loopback port, and leads to another. */
 export async function startRelay(first: number): Promise<Relay> {
   let to = first;
-  const port = await freePort();
   const pairs = new Set<[Socket, Socket]>();
   let [scripts, connections] = [0, 0];
   const server = createServer((client) => {
@@ -113,16 +111,13 @@ export async function startRelay(first: number): Promise<Relay> {
       scripts += bytes.toString("latin1").split("$4\r\neval\r\n").length - 1;
     });
     client.pipe(upstream).pipe(client);
-    for (const socket of pair) {
-      socket.on("error", () => {});
-      socket.on("close", () => {
-        for (const each of pair) each.destroy();
-        pairs.delete(pair);
-      });
-    }
+    upstream.on("error", () => client.destroy()).on("close", () => client.destroy());
+    client.on("close", () => {
+      upstream.destroy();
+      pairs.delete(pair);
+    });
   });
-  server.listen(port, "127.0.0.1");
-  await once(server, "listening");
+  const { port, stop } = await serveLocally(server);
   return {
     url: `redis://127.0.0.1:${port}`,
     scripts: () => scripts,
@@ -136,9 +131,6 @@ export async function startRelay(first: number): Promise<Relay> {
     turn(port) {
       to = port;
     },
-    stop() {
-      for (const sockets of pairs) for (const socket of sockets) socket.destroy();
-      server.close();
-    },
+    stop,
   };
 }

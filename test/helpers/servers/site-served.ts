@@ -7,7 +7,7 @@ import type { ScoreListEntry } from "../../../schemas/records.ts";
 import { sampleDefaults, writeSample } from "../../../snapshots/sample/sample.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
 import { bring } from "../http/live-feed.ts";
-import { startTestProxy, type TestProxy } from "../http/proxy.ts";
+import { startTestProxy, type TestProxy, type TestProxyOptions } from "../http/proxy.ts";
 import { bearer, until } from "../http/proxy-client.ts";
 import { publishSources } from "../publish/sample-sources.ts";
 import { memoryStorage } from "../store/storages.ts";
@@ -48,28 +48,14 @@ function publishedSample(folder: string): Promise<Map<string, Buffer>> {
 /** The site for the tests of a file, where Chromium is installed. It is complete once the first test runs. */
 export function serveSite(): ServedSite {
   const folder = testFolder();
-  const site = {} as ServedSite;
+  const fill = async (storage: Storage) => bring(await publishedSample(folder), storage);
+  const site = serveSmallSite(fill, {}) as ServedSite;
   beforeAll(async () => {
-    const proxy = await startTestProxy({ empty: true, pollSeconds: 0.1 });
-    await bring(await publishedSample(folder), proxy.storage);
-    const aegis = await proxy.issue();
-    const own = await proxy.issue({ owner: "tests" });
-    await until("the proxy to be ready", async () => (await proxy.get("/readyz")).status === 200);
-    const api = async (path: string, key = own) =>
-      (await proxy.get(`/api/v1/${path}`, { headers: bearer(key) })).json();
-    Object.assign(site, {
-      proxy,
-      browser: await launch(findChromium()!),
-      home: `http://127.0.0.1:${proxy.port}/`,
-      aegis,
-      api,
-      scores: async () => ((await api("scores")) as ScoreList).scores,
-      markets: (query: string) => api(`markets/historical?${query}`),
-    });
-  });
-  afterAll(async () => {
-    await site.browser?.close();
-    await site.proxy?.stop();
+    const own = await site.proxy.issue({ owner: "tests" });
+    site.api = async (path, key = own) =>
+      (await site.proxy.get(`/api/v1/${path}`, { headers: bearer(key) })).json();
+    site.scores = async () => ((await site.api("scores")) as ScoreList).scores;
+    site.markets = (query) => site.api(`markets/historical?${query}`);
   });
   return site;
 }
@@ -77,12 +63,20 @@ export function serveSite(): ServedSite {
 /** The site over a hand-made archive of 40 markets, which is served at once, or over what is put into its store. */
 export function serveSmallSite(
   fill?: (storage: Storage) => Promise<unknown>,
+  options: TestProxyOptions = { contact: "mailto:keys@example.org" },
 ): Pick<ServedSite, "proxy" | "browser" | "home" | "aegis"> {
   const site = {} as ServedSite;
   beforeAll(async () => {
-    const contact = "mailto:keys@example.org";
-    const proxy = await startTestProxy({ contact, pollSeconds: 0.1, empty: fill !== undefined });
-    Object.assign(site, { proxy, home: `http://127.0.0.1:${proxy.port}/`, aegis: await proxy.issue() });
+    const proxy = await startTestProxy({
+      ...options,
+      pollSeconds: 0.1,
+      empty: fill !== undefined,
+    });
+    Object.assign(site, {
+      proxy,
+      home: `http://127.0.0.1:${proxy.port}/`,
+      aegis: await proxy.issue(),
+    });
     if (fill) {
       await fill(proxy.storage);
       await until("the proxy to be ready", async () => (await proxy.get("/readyz")).status === 200);

@@ -14,7 +14,7 @@ import { type Alteration, type AlteringLink, startAlteringLink } from "../../hel
 import { startTestProxy, type TestProxy } from "../../helpers/http/proxy.ts";
 import { bearer, until } from "../../helpers/http/proxy-client.ts";
 import { market, marketsOf, publishRecords } from "../../helpers/publish/records.ts";
-import { findProgram, freePort, listenLocally } from "../../helpers/servers/programs.ts";
+import { findProgram, freePort, serveLocally } from "../../helpers/servers/programs.ts";
 import { testKey } from "../../helpers/store/signing.ts";
 import { testFolder } from "../../helpers/store/test-folder.ts";
 
@@ -264,13 +264,9 @@ print(json.dumps([failed, texts]))`,
     expect(said[1]).toEqual((await listed(js.rows())).map(({ text }) => text));
   });
 
+  // That nothing altered is taken is tried at random in test/conformance.
   test("names what is wrong with an answer that somebody altered", async () => {
-    const flipped = (text: string, at: number) =>
-      text.slice(0, at) + (text[at] === "1" ? "2" : "1") + text.slice(at + 1);
-    /** Changes the digit behind these words. */
-    const behind = (words: string) => (body: string) => flipped(body, body.indexOf(words) + words.length + 3);
     const swapped = (body: string) => body.replace(/"checkpoint":"[^"]*"/, '"checkpoint":null');
-    const unsigned = (body: string) => body.replace(/(— [^ ]+ .{20})./, "$1A");
     // What shows that another id is absent, whose place is in another chunk.
     const shows = async (id: string) =>
       (await proxy.get(`/api/v1/markets/index/absence?id=${id}`, { headers: bearer(key) })).text;
@@ -280,18 +276,10 @@ print(json.dumps([failed, texts]))`,
     for (let n = 200; chunkIn(other) === chunkIn(own); n += 1) other = await shows(market(n).id);
     const ways: [call: string, what: string, (body: string) => string][] = [
       ["proof", "proof", (body) => body.replace('\\"question\\":\\"', '\\"question\\":\\"!')],
-      ["proof", "proof", behind('"path":["')],
-      ["proof", "entry", (body) => body.replace('\\"protocols\\":', '\\"protocols\\":1')],
-      ["proof", "inclusion", (body) => body.replace('\\"record\\":\\"', '\\"record\\":\\"0')],
       ["proof", "checkpoint", swapped],
-      ["proof", "checkpoint", unsigned],
       ["score_proof", "proof", (body) => body.replace('\\"bri\\":', '\\"bri\\":1')],
       ["recompute", "checkpoint", swapped],
-      ["recompute", "index root", behind('"header":{"hash":"')],
-      ["recompute", "inclusion", behind('"inclusion":["')],
       ["recompute", "answer", (body) => body.slice(1)],
-      ["absent", "index root", behind('"header":"')],
-      ["absent", "absence", (body) => body.replace(/"chunks":\[\{.*?\}\]/, '"chunks":[]')],
       ["absent", "absence", () => other],
       ["copy", "archive root", (body) => body.replace("Will", "Shall")],
       ["copy", "answer", (body) => body.replace('{"id":"', '{"di":"').repeat(2)],
@@ -355,9 +343,10 @@ print(json.dumps([failing(lambda: verify_proof(old, *asked)) for asked in (
       garbled: (_, response) =>
         response.writeHead(503, { ...problem, "content-encoding": "gzip" }).end("no gzip"),
     };
-    const servers = Object.values(ways).map((answer) => createServer(answer));
-    const ports = await Promise.all(servers.map((server) => listenLocally(server)));
-    const others = ports.map((port) => `http://127.0.0.1:${port}`);
+    const servers = await Promise.all(
+      Object.values(ways).map((answer) => serveLocally(createServer(answer))),
+    );
+    const others = servers.map((server) => server.url);
     const closed = `http://127.0.0.1:${await freePort()}`;
     const said = await says<unknown[]>(
       `
@@ -371,7 +360,7 @@ print(json.dumps([failing(work) for work in (
     lambda: client.recompute(trust=Trust(key="name+id+key")), lambda: client.recompute(as_of="2026-02-01"))]))`,
       { url, key, present, closed, others },
     );
-    for (const server of servers) server.close();
+    for (const server of servers) await server.stop();
     const own = (parameter: string) => ["ApiError", "INVALID_PARAMETER", 0, parameter];
     expect(said).toEqual([
       ["ApiError", "PROTOCOL_NOT_FOUND", 404, null],

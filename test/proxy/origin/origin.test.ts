@@ -18,7 +18,7 @@ import {
 import { startTestProxy, type TestProxy } from "../../helpers/http/proxy.ts";
 import { type Answer, call, outcome, problemOf, until } from "../../helpers/http/proxy-client.ts";
 import { publishArchive } from "../../helpers/publish/records.ts";
-import { listenLocally } from "../../helpers/servers/programs.ts";
+import { serveLocally } from "../../helpers/servers/programs.ts";
 
 const list = "/api/v1/scores";
 const path = `${list}/aave`;
@@ -267,7 +267,7 @@ test("fetches that the origin leaves hanging, or that wait for a free socket, en
     const forwarded = cdn.fetch(request as Request, response as Response, object);
     response.end(await forwarded.catch(({ code }) => code));
   });
-  const port = await listenLocally(server);
+  const { port, stop } = await serveLocally(server);
   const fetched = async () => (await call(port, "/")).text;
   origin.behave = () => {};
   const waiting = Array.from({ length: sockets + 10 }, fetched);
@@ -281,6 +281,5 @@ test("fetches that the origin leaves hanging, or that wait for a free socket, en
   origin.behave = (socket) => good(socket, body, "");
   await until("the origin to be asked again", async () => (await fetched()) === "{}");
   cdn.close();
-  server.close();
-  server.closeAllConnections();
+  await stop();
 });

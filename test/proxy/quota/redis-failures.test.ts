@@ -1,9 +1,9 @@
-import { once } from "node:events";
-import { type AddressInfo, createServer } from "node:net";
+import { createServer } from "node:net";
 import { describe, expect, test } from "vitest";
 import type { FailurePolicy } from "../../../proxy/quota/quota.ts";
 import { startTestProxy, type TestProxy } from "../../helpers/http/proxy.ts";
 import { type Answer, outcome, remaining, until } from "../../helpers/http/proxy-client.ts";
+import { serveLocally } from "../../helpers/servers/programs.ts";
 import { findRedis, startRelay, testRedis } from "../../helpers/servers/redis.ts";
 
 const [list, usagePath] = ["/api/v1/scores", "/api/v1/usage"];
@@ -39,7 +39,7 @@ async function startCounting(password?: string) {
     },
     async [Symbol.asyncDispose]() {
       for (const proxy of proxies) await proxy.stop();
-      relay.stop();
+      await relay.stop();
       await redis.stop();
     },
   };
@@ -151,37 +151,21 @@ describe.skipIf(!program).concurrent("QUOTA_ON_FAILURE with Redis", () => {
     expect(await redis.run("KEYS", "prs:quota:*:free:*")).toHaveLength(1);
   });
 
-  test("closed: a server frozen until its connection was given up is found again", async () => {
-    await using counting = await startCounting();
-    const { redis, relay, serve } = counting;
-    const proxy = await serve("closed");
-    expect(told(await proxy.get(list))).toBe("200 999");
-    const before = relay.connections();
-    redis.freeze();
-    await until("another connection to Redis", async () => {
-      expect(told(await proxy.get(list))).toBe("503 QUOTA_UNAVAILABLE -");
-      return relay.connections() > before;
-    });
-    redis.thaw();
-    await until("the proxy to be ready", async () => (await proxy.get("/readyz")).status === 200);
-    expect((await proxy.get(list)).status).toBe(200);
-  });
-
   test("a server that stays away is told of once, however often it is tried", async () => {
     await using counting = await startCounting();
     let attempts = 0;
-    const away = createServer((socket) => {
-      attempts += 1;
-      socket.resetAndDestroy();
-    }).listen(0, "127.0.0.1");
-    await once(away, "listening");
-    const { port } = away.address() as AddressInfo;
-    const proxy = await counting.serve("closed", `redis://127.0.0.1:${port}`);
+    const away = await serveLocally(
+      createServer((socket) => {
+        attempts += 1;
+        socket.resetAndDestroy();
+      }),
+    );
+    const proxy = await counting.serve("closed", `redis://127.0.0.1:${away.port}`);
     await until("five attempts to connect", () => attempts >= 5);
     expect(told(await proxy.get(list))).toBe("503 QUOTA_UNAVAILABLE -");
     const warnings = proxy.logged.filter((line) => line.includes("no connection to the quota store"));
     expect(warnings).toHaveLength(1);
-    away.close();
+    await away.stop();
   });
 
   test("the right password is used, a wrong one refuses as policy says, and neither they nor the address are shown", async () => {

@@ -1,8 +1,8 @@
-import { once } from "node:events";
-import { type AddressInfo, createServer } from "node:net";
+import { createServer } from "node:net";
 import { expect, onTestFinished, test } from "vitest";
 import { parseRedisUrl, redisQuota } from "../../../proxy/quota/redis.ts";
 import { patient } from "../../helpers/http/proxy.ts";
+import { serveLocally } from "../../helpers/servers/programs.ts";
 import { findRedis, testRedis } from "../../helpers/servers/redis.ts";
 
 const program = findRedis();
@@ -46,9 +46,7 @@ test("a unit whose connection is lost before it is counted is refused then, and 
         else socket.write(/hello/i.test(command) ? "-NOPROTO\r\n" : "+OK\r\n");
     });
   });
-  server.listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const { port } = server.address() as AddressInfo;
+  const { port, stop } = await serveLocally(server);
   const failed: string[] = [];
   const url = `redis://127.0.0.1:${port}`;
   const store = await redisQuota(url, patient.quotaSeconds, ({ message }) => failed.push(message));
@@ -56,7 +54,7 @@ test("a unit whose connection is lost before it is counted is refused then, and 
   expect(await Promise.race([taken, again.promise])).toContain("max retries per request");
   expect(failed).toEqual(["Redis: read ECONNRESET"]);
   store.close();
-  server.close();
+  await stop();
 });
 
 const nothing = { username: "", password: "", name: "", db: 0, sentinelUsername: "", sentinelPassword: "" };
