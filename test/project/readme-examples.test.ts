@@ -22,7 +22,7 @@ import { loadSample, publishCounted, writeTables } from "../helpers/publish/edit
 import { type Block, blocksIn, guide, guides } from "../helpers/publish/guides.ts";
 import { findClients } from "../helpers/servers/clients.ts";
 import { findDuckDbHome } from "../helpers/servers/duckdb-home.ts";
-import { findProgram, listenLocally } from "../helpers/servers/programs.ts";
+import { findProgram, serveLocally } from "../helpers/servers/programs.ts";
 import { testFolder } from "../helpers/store/test-folder.ts";
 
 // Every block of the guides is run here as it stands there, or named with what covers it.
@@ -89,20 +89,22 @@ describe.skipIf(programs.includes(undefined))("blocks of the guides", () => {
   beforeAll(async () => {
     proxy = await startTestProxy({ empty: true, cacheBytes: 64 * 1024 * 1024 });
     key = await proxy.issue();
-    const server = createServer(async (request, response) => {
-      const { code, stdout, stderr } = await runCommandOf(await text(request));
-      // A program writes it to where users read it.
-      process.stderr.write(code === 0 ? "" : stderr);
-      response.writeHead(code === 0 ? 200 : 500).end(stdout);
-    });
-    runner = `http://127.0.0.1:${await listenLocally(server)}/`;
+    const server = await serveLocally(
+      createServer(async (request, response) => {
+        const { code, stdout, stderr } = await runCommandOf(await text(request));
+        // A program writes it to where users read it.
+        process.stderr.write(code === 0 ? "" : stderr);
+        response.writeHead(code === 0 ? 200 : 500).end(stdout);
+      }),
+    );
+    runner = `${server.url}/`;
     await withDuckDb(folder, async (sql) => {
       await loadSample(sql, folder, { markets: 600 });
       await publish(await writeTables(sql, join(folder, "sources")));
     });
     for (const name of ["lines", "copy", "client", "export", "index", "types"])
       await mkdir(join(folder, name));
-    return () => void server.close();
+    return server.stop;
   });
   afterAll(() => proxy?.stop());
 
@@ -146,6 +148,22 @@ ${text}`,
     const env = Object.fromEntries(variables);
     return runCommand(name as keyof typeof commands, rest.slice(0, Number(count)), { from, env });
   }
+
+  /** A line of the guides with the address of this service. */
+  const here = (text: string) => text.replaceAll("127.0.0.1:8080", `127.0.0.1:${proxy.port}`);
+  /** What a query finds in a folder, behind other statements. */
+  const rowsOf = (where: string, query: string, before: readonly string[] = []) =>
+    withDuckDb(join(folder, where), async (sql) => {
+      for (const statement of before) await sql.run(statement);
+      return (await sql.runAndReadAll(query)).getRowsJson();
+    });
+  /** Counts by tier, as the service has them. */
+  const tiers = async (): Promise<{ value: string; count: number; disputed: number }[]> =>
+    (
+      await proxy.get("/api/v1/markets/facets?by=tier", {
+        headers: bearer(key),
+      })
+    ).json().facets.tier.buckets;
 
   const archive = "/api/v1/markets/historical";
   const ask = (query: Query, headers = {}): Promise<Answer> =>
@@ -308,46 +326,30 @@ ${text}`,
     });
 
     test("is what npm run sync makes of it", async () => {
-      const line = block("", "npm run sync -- --url");
-      const [, , , ...args] = line
-        .trim()
-        .replace("http://127.0.0.1:8080", `http://127.0.0.1:${proxy.port}`)
-        .split(" ");
       await writeFile(join(folder, "copy/key.txt"), key);
-      const { code, stderr } = await runCommand("sync", args.slice(1), { from: join(folder, "copy") });
-      expect(code, stderr).toBe(0);
+      await npm(here(block("", "npm run sync -- --url")), "copy");
       expect((await read("copy/archive.ndjson")) === (await wholeArchive())).toBe(true);
     });
 
     test("DuckDB: the share of disputed markets by tier", async () => {
-      const rows = await withDuckDb(join(folder, "copy"), async (sql) => {
-        const query = block("sql", "SELECT tier, count(*) AS markets, round").replace(
-          "'archive.ndjson'",
-          `'${folder}/copy/copy/archive.ndjson'`,
-        );
-        return (await sql.runAndReadAll(query)).getRowsJson();
-      });
-      const expected = [];
-      for (const tier of forgeTiers) {
-        const [all, disputed] = [await totalOf({ tier }), await totalOf({ tier, disputed: "true" })];
-        if (all > 0) expected.push([tier, String(all), Math.round((1000 * disputed) / all) / 10]);
-      }
-      expect(rows).toEqual(expected);
+      const query = block("sql", "SELECT tier, count(*) AS markets, round");
+      const rows = await rowsOf("copy", query.replace("'archive", `'${folder}/copy/copy/archive`));
+      const share = (disputed: number, count: number) => Math.round((1000 * disputed) / count) / 10;
+      const expected = (await tiers()).map(({ value, count, disputed }) => [
+        ...[value, String(count), share(disputed, count)],
+      ]);
+      expect(rows.sort()).toEqual(expected.sort());
       expect(rows.length).toBeGreaterThan(3);
     });
   });
 
   test("npm run ask: a total by tier that is computed here", async () => {
-    const line = block("", "npm run ask -- --url").replace("127.0.0.1:8080", `127.0.0.1:${proxy.port}`);
-    const [, options, query] = /^npm run ask -- (.*) '(.*)'\n$/.exec(line)!;
+    const line = block("", "npm run ask -- --url");
+    const [, query = ""] = /'(.*)'\n$/.exec(line)!;
     await writeFile(join(folder, "key.txt"), key);
-    const { code, stdout, stderr } = await runCommand("ask", [...options!.split(" "), query!], {
-      from: folder,
-    });
-    expect(code, stderr).toBe(0);
     const total = await totalOf(Object.fromEntries(new URLSearchParams(query)));
     expect(total).toBeGreaterThan(0);
-    expect(stdout).toMatch(new RegExp(`^${total} markets with ${query}\n\nby tier:\n`));
+    expect(await npm(here(line))).toMatch(new RegExp(`^${total} markets with ${query}\n\nby tier:\n`));
   });
 
   test("curl and DuckDB: an export, resumed where it broke off, and the oracle's scores by category", async () => {
@@ -360,10 +362,8 @@ ${text}`,
     await writeFile(path, whole.subarray(0, 1000));
     for (const _ of ["goes on", "is whole"]) await bash(download, "export");
     expect((await readFile(path)).equals(whole)).toBe(true);
-    const rows = await withDuckDb(folder, async (sql) => {
-      const query = block("sql", "SELECT category").replace("markets-*", `${folder}/export/markets-*`);
-      return (await sql.runAndReadAll(query)).getRowsJson();
-    });
+    const query = block("sql", "SELECT category").replace("markets-*", `${folder}/export/markets-*`);
+    const rows = await rowsOf("export", query);
     const markets: HistoricalMarket[] = linesOf(await wholeArchive()).map((line) => JSON.parse(line));
     const asked = markets.filter(({ resolvedAt }) => resolvedAt >= "2025-01-01");
     const oracle = ({ dimensions }: HistoricalMarket) =>
@@ -383,23 +383,11 @@ ${text}`,
     if (!home) return skip();
     const { snapshotId } = await exportNewest(proxy.storage, folder);
     proxy.clock.now += 60_000;
-    const statements = text
-      .replaceAll("127.0.0.1:8080", `127.0.0.1:${proxy.port}`)
-      .replace("YOUR_AEGIS_KEY", key)
-      .replace("SNAPSHOT_ID", snapshotId)
-      .split(";\n");
-    const query = statements.splice(3)[0]!;
-    const rows = await withDuckDb(folder, async (sql) => {
-      await sql.run(`SET extension_directory = '${join(home, ".duckdb/extensions")}'`);
-      for (const statement of statements) await sql.run(statement);
-      return (await sql.runAndReadAll(query)).getRowsJson();
-    });
-    const markets: HistoricalMarket[] = linesOf(await wholeArchive()).map((line) => JSON.parse(line));
-    const counts = [...Map.groupBy(markets, ({ tier }) => tier)].map(([tier, some]) => [
-      tier,
-      String(some.length),
-    ]);
-    expect(rows).toEqual(counts.sort());
+    const asked = here(text).replace("YOUR_AEGIS_KEY", key).replace("SNAPSHOT_ID", snapshotId);
+    const [install = "", load = "", secret = "", query = ""] = asked.split(";\n");
+    const extensions = `SET extension_directory = '${join(home, ".duckdb/extensions")}'`;
+    const rows = await rowsOf("export", query, [extensions, install, load, secret]);
+    expect(rows).toEqual((await tiers()).map(({ value, count }) => [value, String(count)]).sort());
     const path = `/api/v1/markets/exports/${snapshotId}/markets-0001.parquet`;
     expect((await proxy.get(path)).status).toBe(401);
   });
@@ -472,8 +460,7 @@ ${text}`,
     await exportNewest(proxy.storage, folder);
     proxy.clock.now += 60_000;
     const printed = await prints(clients, ["load.py"], "sharing");
-    const { facets } = (await proxy.get("/api/v1/markets/facets?by=tier", { headers: bearer(key) })).json();
-    for (const { value, count, disputed } of facets.tier.buckets) {
+    for (const { value, count, disputed } of await tiers()) {
       const [, share] = new RegExp(`^${value} +([0-9.]+)$`, "m").exec(printed) ?? [];
       expect(Number(share)).toBeCloseTo(disputed / count, 5);
     }
