@@ -1,6 +1,6 @@
 import { once } from "node:events";
 import { mkdir, mkdtemp, readdir, rm } from "node:fs/promises";
-import { connect, createServer } from "node:net";
+import { connect } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
@@ -8,7 +8,7 @@ import { directoryStorage } from "../../snapshots/store/backends/directory.ts";
 import { call, outcome, until } from "../helpers/http/proxy-client.ts";
 import { type ProxyCommand, startProxyCommand } from "../helpers/http/proxy-command.ts";
 import { publishArchive } from "../helpers/publish/records.ts";
-import { findNode, listenLocally } from "../helpers/servers/programs.ts";
+import { findNode } from "../helpers/servers/programs.ts";
 
 let directory: string;
 let proxies: ProxyCommand[];
@@ -54,21 +54,8 @@ describe("npm run proxy", () => {
     idle.destroy();
   });
 
-  test("a taken port ends it with 1 and names PORT", async () => {
-    const taken = createServer();
-    const port = await listenLocally(taken);
-    const proxy = start({ PORT: String(port) });
-    expect(await proxy.ended).toBe(1);
-    expect(proxy.output.err).toMatch(new RegExp(`^PORT ${port} is taken`));
-    taken.close();
-  });
-
-  test("a bad value ends it with 1 and names the variable, as does a quota file that cannot be", async () => {
-    const bad = start({ POLL_SECONDS: "often" });
-    expect([await bad.ended, bad.output.err]).toEqual([
-      1,
-      "POLL_SECONDS must be an integer from 1 to 3600.\n",
-    ]);
+  // What else ends the start is in test/scripts/workers.test.ts.
+  test("a quota file that cannot be ends it with 1, and names the variable", async () => {
     await mkdir(join(directory, "folder"));
     const file = start({ QUOTA_STORE: "folder" });
     expect(await file.ended).toBe(1);

@@ -155,23 +155,35 @@ describe("a tool gives what the request gives that it stands for:", () => {
     agent = agents[2]!;
   });
 
-  test("scores", async () => {
-    const list = await get("scores");
-    const { data, snapshotId, page } = await agent.call("list_scores", { limit: 2, skip: 1 });
-    expect(data).toEqual({ ...list, scores: list.scores.slice(1, 3) });
-    expect([snapshotId, page]).toEqual([(await get("status")).snapshotId, "/#/"]);
-    const one = await agent.call("get_score", { slug: "curve.fi", proof: true });
-    expect(one.page).toBe("/#/protocols/curve.fi");
-    expect(one.data.record).toEqual(await get("scores/curve.fi"));
-    expect(one.data.proof).toEqual(await get("scores/curve.fi/proof"));
+  const stands: [tool: string, args: object, path: string, member: "record" | "proof" | "", page: string][] =
+    [
+      ["list_scores", {}, "scores", "", "/#/"],
+      ["get_score", { slug: "curve.fi", proof: true }, "scores/curve.fi", "record", "/#/protocols/curve.fi"],
+      ["get_score", { slug: "aave", proof: true }, "scores/aave/proof", "proof", "/#/protocols/aave"],
+      ["score_history", { slug: "aave" }, "scores/aave/history", "", "/#/protocols/aave"],
+      ["score_dimensions", { slug: "aave" }, "scores/aave/dimensions", "", "/#/protocols/aave"],
+      ["get_market", { id: aMarket, proof: true }, `markets/${aMarket}`, "record", `/#/markets/${aMarket}`],
+      [
+        "get_market",
+        { id: aMarket, proof: true },
+        `markets/${aMarket}/proof`,
+        "proof",
+        `/#/markets/${aMarket}`,
+      ],
+    ];
+  test.each(stands)("%s %j: %s", async (tool, args, path, member, page) => {
+    const found = await agent.call(tool, { ...args });
+    const told = member ? found.data[member] : found.data;
+    expect([told, found.page]).toEqual([await get(path), page]);
+    expect(found.snapshotId).toBe((await get("status")).snapshotId);
+  });
+
+  test("some scores of a list, and those that are compared", async () => {
+    const { data: list } = await agent.call("list_scores", { limit: 2, skip: 1 });
+    expect(list).toEqual({ ...(await get("scores")), scores: (await get("scores")).scores.slice(1, 3) });
     const { data: compared } = await agent.call("compare_protocols", { slugs: ["lido-dao", "x", "aave"] });
     expect(compared.scores.map(({ slug }: ProtocolScore) => slug)).toEqual(["lido-dao", "aave"]);
     expect(compared.notFound).toEqual(["x"]);
-    for (const [tool, path] of [
-      ["score_history", "history"],
-      ["score_dimensions", "dimensions"],
-    ] as const)
-      expect((await agent.call(tool, { slug: "aave" })).data).toEqual(await get(`scores/aave/${path}`));
   });
 
   test("markets, of which a walk misses none", async () => {
@@ -199,13 +211,6 @@ describe("a tool gives what the request gives that it stands for:", () => {
     );
     const counted = await agent.call("count_markets", { ...filters, by: ["tier", "month"] });
     expect(counted.data).toEqual(await get(`markets/facets?${query}&by=tier,month`));
-  });
-
-  test("one market, as a key of the archive reads it", async () => {
-    const { data, page } = await agent.call("get_market", { id: aMarket, proof: true });
-    expect(data.record).toEqual(await get(`markets/${aMarket}`));
-    expect(data.proof).toEqual(await get(`markets/${aMarket}/proof`));
-    expect(page).toBe(`/#/markets/${aMarket}`);
   });
 
   test("the meaning of every number", async () => {

@@ -71,13 +71,6 @@ describe("over HTTP", () => {
     expect(remaining(await proxy.get(list, address))).toBe(997);
   });
 
-  test("counters survive a restart and are shared by proxies over one file", async () => {
-    await proxy.get(list, as("192.0.2.1"));
-    await using second = await proxy.another();
-    expect(remaining(await second.get(list, as("192.0.2.1")))).toBe(998);
-    expect(remaining(await proxy.get(list, as("192.0.2.1")))).toBe(997);
-  });
-
   test("without TRUST_PROXY a claimed address changes nothing, and one warning names the variable", async () => {
     await using wary = await proxy.another({ trustProxy: undefined });
     for (let count = 0; count < 3; count += 1) await wary.get(list, as(`192.0.2.${count}`));

@@ -60,26 +60,6 @@ afterAll(() => all.proxy.stop());
 
 // Ranges are in test/proxy/corpus.txt, and headers of all answers in test/proxy/routes/endpoints.test.ts.
 describe("a list of exports", () => {
-  test("names every export that there is, newest first, and every file of it", async () => {
-    const { get, exports } = all;
-    const commits = (await get("/api/v1/snapshots")).json().snapshots;
-    expect(exports.map(({ snapshotId }) => snapshotId)).toEqual(
-      commits.map((commit: { snapshotId: string }) => commit.snapshotId),
-    );
-    for (const [place, { rows: count, bytes, files, ...rest }] of exports.entries()) {
-      const { archiveRoot, publishedAt } = commits[place];
-      expect(rest).toMatchObject({ archiveRoot, publishedAt, format: "parquet" });
-      expect(count).toBe(commits[place].counts.markets);
-      expect(files.reduce((sum, file) => sum + file.rows, 0)).toBe(count);
-      expect(files.reduce((sum, file) => sum + file.bytes, 0)).toBe(bytes);
-      for (const file of files) {
-        const { status, body, headers } = await get(file.url);
-        expect([status, body.length, sha256(body)]).toEqual([200, file.bytes, file.sha256]);
-        expect(headers["x-snapshot-id"]).toBe(rest.snapshotId);
-      }
-    }
-  });
-
   test("names them whatever somebody has put beside them later", async () => {
     const storage = await exported();
     const junk = layout.exportRecord("0".repeat(64));

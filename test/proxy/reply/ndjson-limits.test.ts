@@ -6,7 +6,7 @@ import type { Storage } from "../../../snapshots/store/storage.ts";
 import { askRows, type RowsReader, wantsRows } from "../../helpers/http/ndjson.ts";
 import { startTestProxy, type TestProxy, type TestProxyOptions } from "../../helpers/http/proxy.ts";
 import { bearer, type Call, outcome, problemOf, remaining, until } from "../../helpers/http/proxy-client.ts";
-import { market, marketsOf, publishArchive, publishRecords } from "../../helpers/publish/records.ts";
+import { market, marketsOf, publishRecords } from "../../helpers/publish/records.ts";
 import { collectGarbage } from "../../helpers/servers/memory.ts";
 import { linkedStore } from "../../helpers/store/linked-store.ts";
 import { listed } from "../../helpers/store/storages.ts";
@@ -235,16 +235,6 @@ describe("an answer under way", () => {
     await proxy.refuses(key);
     expect(await reader.ending()).toBe("broken off");
     await until("the answer to break off for its key", () => broken("INVALID_API_KEY"));
-  });
-
-  test("keeps to its snapshot, whatever is published meanwhile", async () => {
-    await start();
-    const reader = await open(await proxy.issue());
-    await reader.until(1);
-    for (const markets of [50, 60, 70]) await publishArchive(proxy.storage, { markets });
-    await until("commit 4 to be served", async () => (await proxy.get("/api/v1/status")).json().commit === 4);
-    const lines = await reader.toEnd();
-    expect([lines.length, JSON.parse(lines.at(-1)!).id]).toEqual([rows, market(0).id]);
   });
 
   test("is sent to its end when the process stops", async () => {

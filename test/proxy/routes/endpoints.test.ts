@@ -101,11 +101,6 @@ function ask(
   });
 }
 const rowOf = (endpoint: EndpointId): Endpoint => endpoints[endpoint];
-/** Headers that are the same for GET and HEAD, whenever they come. */
-function kept({ headers }: Answer): object {
-  const others = /^(date|x-request-id|.*remaining|ratelimit|transfer-encoding|x-accel-buffering)$/;
-  return Object.fromEntries(Object.entries(headers).filter(([name]) => !others.test(name)));
-}
 /** How caches may keep an answer. */
 function ruleOf(endpoint: EndpointId, keyed: boolean, tagged: boolean): string {
   if (endpoint === "checkpoint") return "public, max-age=5";
@@ -182,29 +177,19 @@ describe.each(named)("%s", (_name, row) => {
       expect(spent.headers).toMatchObject({ "retry-after": "43200", "x-ratelimit-remaining": "0" });
   });
 
-  test("has the headers of all answers, and those that caches need", async () => {
+  // Headers of all answers are checked in test/proxy/corpus.test.ts, and which there are in openapi-examples.test.ts.
+  test("has the headers that caches and readers need", async () => {
     for (const key of plan === "free" ? [undefined, aegis] : [aegis]) {
-      const { headers, body } = await ask(row, key, { "x-request-id": "mine" });
+      const { headers, body } = await ask(row, key);
       const type = headers["content-type"]?.split(";")[0];
       expect(type).toBe(row[2] ?? (lines ? ndjson : (media?.split(";")[0] ?? "application/json")));
       expect(headers).toMatchObject({
-        "content-security-policy": expect.stringMatching(/^default-src 'none'/),
-        "x-content-type-options": "nosniff",
-        "x-request-id": expect.stringMatching(/^[0-9a-f-]{36}$/),
         "x-snapshot-id": known.NEWEST,
-        "access-control-allow-origin": "*",
-        "access-control-expose-headers": expect.stringMatching(
-          /X-RateLimit-Remaining.*RateLimit-Policy.*Accept-Ranges, Content-Range, Delta-Table-Version.*ETag/,
-        ),
         vary: `Accept-Encoding, Authorization, X-Api-Key${negotiated ? ", Accept" : ""}`,
       });
-      expect(headers).not.toHaveProperty("x-powered-by");
       if (headers["x-count"] === undefined) expect(headers["content-length"]).toBe(String(body.length));
-      const { "cache-control": rule } = headers;
-      expect([row, rule]).toEqual([row, ruleOf(row[0], key !== undefined, headers.etag !== undefined)]);
-      expect((await ask(row, key, {}, { search: "x=1" })).headers["cache-control"]).toBe(
-        path.startsWith("/api/") ? "no-store" : rule,
-      );
+      const rule = ruleOf(row[0], key !== undefined, headers.etag !== undefined);
+      expect([row, headers["cache-control"]]).toEqual([row, rule]);
     }
   });
 
@@ -212,11 +197,6 @@ describe.each(named)("%s", (_name, row) => {
     const plain = await ask(row, aegis, { "accept-encoding": "identity" });
     const zipped = await ask(row, aegis, { "accept-encoding": "gzip" });
     expect(zipped.text).toBe(plain.text);
-    for (const answer of endpoints[row[0]].method === "GET" ? [plain, zipped] : []) {
-      const coding = answer === zipped ? "gzip" : "identity";
-      const head = await ask(row, aegis, { "accept-encoding": coding }, { method: "HEAD" });
-      expect([head.body.length, kept(head)]).toEqual([0, kept(answer)]);
-    }
     expect(plain.headers).not.toHaveProperty("content-encoding");
     const compressed = zipped.headers["content-encoding"] === "gzip";
     const bytes = ["exportFile", "indexPart", "indexParts", "log", "checkpoint"].includes(row[0]);
