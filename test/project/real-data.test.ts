@@ -1,16 +1,11 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import type { MarketPage } from "../../schemas/envelopes.ts";
 import { ProtocolScore } from "../../schemas/records.ts";
-import { askPage } from "../../snapshots/read/archive/paging.ts";
 import { verify } from "../../snapshots/verify/verify.ts";
 import { testFields } from "../helpers/archive/field-check.ts";
 import { testFilters } from "../helpers/archive/filter-check.ts";
-import { archiveQuery } from "../helpers/archive/query.ts";
 import { sourceScores } from "../helpers/archive/source-rows.ts";
-import { cursorWalk, idsOf } from "../helpers/archive/walk.ts";
-import { type Query, search } from "../helpers/http/archive-proxy.ts";
 import { serveArchive } from "../helpers/http/archive-served.ts";
 import { sourceDetails } from "../helpers/publish/score-details.ts";
 import { withSources } from "../helpers/publish/sources.ts";
@@ -53,30 +48,6 @@ describe.skipIf(!present)("the archive of the real sources", () => {
   });
 
   testFields(served);
-
-  test("a cursor walk at pageSize 9 shows every market once, in order", async () => {
-    // Without HTTP, which would take most of the time of 2,015 requests.
-    const page = async (query: Query): Promise<MarketPage> => {
-      const plan = await (await askPage(served.proxy.catalog, archiveQuery(search(query)))).plan();
-      const body = await plan.body({
-        tier: "enterprise",
-        timestamp: "2030-01-01T00:00:00.000Z",
-        gzip: false,
-      });
-      return JSON.parse(Buffer.concat(body).toString());
-    };
-    const ids = served.markets.map(({ id }) => id);
-    let shown = 0;
-    for await (const answer of cursorWalk({ page }, { pageSize: 9 })) {
-      expect([idsOf(answer).join(), answer.total, answer.page]).toEqual([
-        ids.slice(shown, shown + 9).join(),
-        18_133,
-        shown / 9 + 1,
-      ]);
-      shown += answer.markets.length;
-    }
-    expect(shown).toBe(18_133);
-  });
 
   testFilters(served, 25);
 });

@@ -10,9 +10,9 @@ import type { HistoricalMarket } from "../../../schemas/records.ts";
 import { feedVersions } from "../../../schemas/versions.ts";
 import { verifierText } from "../../../snapshots/trust/notes/note-keys.ts";
 import { pythonPath } from "../../conformance/python.ts";
-import { type Alteration, type AlteringLink, startAlteringLink } from "../../helpers/http/altering-link.ts";
+import { type AlteringLink, startAlteringLink } from "../../helpers/http/altering-link.ts";
 import { startTestProxy, type TestProxy } from "../../helpers/http/proxy.ts";
-import { bearer, until } from "../../helpers/http/proxy-client.ts";
+import { until } from "../../helpers/http/proxy-client.ts";
 import { market, marketsOf, publishRecords } from "../../helpers/publish/records.ts";
 import { findProgram, freePort, serveLocally } from "../../helpers/servers/programs.ts";
 import { testKey } from "../../helpers/store/signing.ts";
@@ -48,9 +48,6 @@ ${program}`;
   running.child.stdin!.end(JSON.stringify(given));
   return JSON.parse((await running).stdout);
 }
-
-/** A target that a program asks for when the next alteration is to begin. */
-const next = "/healthz?next";
 
 test.skipIf(!python)("is one file of the standard library that Python 3.9 can read, and typed", async () => {
   const text = readFileSync(file, "utf8");
@@ -131,25 +128,6 @@ describe.skipIf(!python)("the client in Python", () => {
     await link?.stop();
     await proxy?.stop();
   });
-
-  /** What the body of a function of a way's number returns, for each alteration of what the service says. */
-  async function inTurn<Said>(ways: readonly Alteration[], body: string, given: object): Promise<Said[]> {
-    let way = -1;
-    link.alter = (target, answer) => {
-      if (target !== next) return ways[way]!(target, answer);
-      way += 1;
-      return undefined;
-    };
-    const program = `
-import urllib.request
-def one(way):
-    urllib.request.urlopen(given["url"] + "${next}").read()
-    ${body}
-print(json.dumps([one(way) for way in range(${ways.length})]))`;
-    const said = await says<Said[]>(program, { ...given, url: link.url, key });
-    link.alter = () => undefined;
-    return said;
-  }
 
   test("gives what the client in JavaScript gives", async () => {
     const [since = ""] = snapshots;
@@ -265,62 +243,35 @@ print(json.dumps([failed, texts]))`,
   });
 
   // That nothing altered is taken is tried at random in test/conformance.
-  test("names what is wrong with an answer that somebody altered", async () => {
-    const swapped = (body: string) => body.replace(/"checkpoint":"[^"]*"/, '"checkpoint":null');
-    // What shows that another id is absent, whose place is in another chunk.
-    const shows = async (id: string) =>
-      (await proxy.get(`/api/v1/markets/index/absence?id=${id}`, { headers: bearer(key) })).text;
-    const chunkIn = (text: string) => /"chunks":\[\{"index":(\d+)/.exec(text)?.[1];
-    const own = await shows(absent);
-    let other = own;
-    for (let n = 200; chunkIn(other) === chunkIn(own); n += 1) other = await shows(market(n).id);
-    const ways: [call: string, what: string, (body: string) => string][] = [
-      ["proof", "proof", (body) => body.replace('\\"question\\":\\"', '\\"question\\":\\"!')],
-      ["proof", "checkpoint", swapped],
-      ["score_proof", "proof", (body) => body.replace('\\"bri\\":', '\\"bri\\":1')],
-      ["recompute", "checkpoint", swapped],
-      ["recompute", "answer", (body) => body.slice(1)],
-      ["absent", "absence", () => other],
-      ["copy", "archive root", (body) => body.replace("Will", "Shall")],
-      ["copy", "answer", (body) => body.replace('{"id":"', '{"di":"').repeat(2)],
+  test("names what is wrong with an answer that somebody altered, or that is of another snapshot", async () => {
+    const ways: [target: string, altered: string, by: string][] = [
+      [`${present}/proof`, '\\"question\\":\\"', '\\"question\\":\\"!'],
+      ["aave/proof", '\\"bri\\":', '\\"bri\\":1'],
+      ["index", '"checkpoint":', '"checkpoint":null,"":'],
+      ["historical", "Will", "Shall"],
     ];
-    const given = { trusted, present, absent, folder, calls: ways.map(([call]) => call) };
-    const altered = ways.map(() => 0);
-    const altering = ways.map(
-      ([call, , change], way): Alteration =>
-        (target, answer) => {
-          if (target.includes("sections") || (call === "copy" && !target.includes("historical")))
-            return undefined;
-          const body = change(answer.body);
-          if (body !== answer.body) altered[way]! += 1;
-          return { ...answer, body };
-        },
-    );
-    const said = await inTurn<unknown[]>(
-      altering,
-      `client, trust = Client(given["url"], given["key"]), Trust(key=given["trusted"])
-    return failing({
-        "proof": lambda: verify_proof(client.proof(given["present"]), given["present"], trust),
-        "score_proof": lambda: verify_score_proof(client.score_proof("aave"), "aave", trust),
-        "recompute": lambda: client.recompute({"disputed": True}, trust=trust),
-        "absent": lambda: client.absent(given["absent"], trust),
-        "copy": lambda: client.copy(given["folder"], trust)}[given["calls"][way]])`,
-      given,
-    );
-    const told = ways.map(([call, what]) => [call, "VerificationError", what]);
-    expect(said.map((one, way) => [ways[way]![0], ...one.slice(0, 2)])).toEqual(told);
-    expect(altered).toEqual(ways.map(() => 1));
-    const older = await says<unknown[][]>(
+    link.alter = (target, answer) => {
+      const [, altered = "", by = ""] = ways.find(([part]) => target.includes(part)) ?? [];
+      return { ...answer, body: answer.body.replace(altered, by) };
+    };
+    const said = await says<unknown[][]>(
       `
-client = Client(given["url"], given["key"])
-old, trust, since, now = client.proof(given["present"], as_of=given["since"]), Trust(key=given["trusted"]), given["since"], given["now"]
-print(json.dumps([failing(lambda: verify_proof(old, *asked)) for asked in (
-    (None, trust), (None, trust, since), (given["absent"], trust, since), (None, trust, now), (None, trust, "2020-01-01"),
-    (None, Trust(entry="0" * 64)), (None, Trust(snapshot_id=now)), (None, Trust(snapshot_id=since)))]))`,
-      { ...given, url, key, since: snapshots[0], now: snapshots[1] },
+client, (present, since, now) = Client(given["link"], given["key"]), given["asked"]
+trust, old = Trust(key=given["trusted"]), Client(given["url"], given["key"]).proof(present, as_of=since)
+print(json.dumps([failing(work) for work in (
+    lambda: verify_proof(client.proof(present), present, trust),
+    lambda: verify_score_proof(client.score_proof("aave"), "aave", trust),
+    lambda: client.recompute({"disputed": True}, trust=trust),
+    lambda: client.copy(given["folder"]),
+    *[(lambda asked: lambda: verify_proof(old, *asked))(asked) for asked in (
+        (None, trust), (None, trust, since), (given["absent"], trust, since), (None, trust, now), (None, trust, "2020-01-01"),
+        (None, Trust(entry="0" * 64)), (None, Trust(snapshot_id=now)), (None, Trust(snapshot_id=since)))])]))`,
+      { url, link: link.url, key, trusted, absent, folder, asked: [present, ...snapshots] },
     );
-    const refused = ["entry", undefined, "proof", ...Array(4).fill("entry"), undefined];
-    expect(older.map(([, what]) => what)).toEqual(refused);
+    link.alter = () => undefined;
+    const altered = ["proof", "proof", "checkpoint", "archive root"];
+    const older = ["entry", undefined, "proof", ...Array(4).fill("entry"), undefined];
+    expect(said.map(([, what]) => what)).toEqual([...altered, ...older]);
   });
 
   test("has the service's errors, and its own", async () => {

@@ -1,5 +1,4 @@
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
-import type { MarketPage } from "../../../schemas/envelopes.ts";
 import { rollback } from "../../../snapshots/maintain/rollback.ts";
 import { CommitLog } from "../../../snapshots/read/catalog/commit-log.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
@@ -102,28 +101,6 @@ test("a proxy has read the log before somebody asks for the list", async () => {
   expect([...read]).toEqual([]);
   await other.stop();
   await s3.stop();
-});
-
-test("a collected snapshot is 410 also where it is in memory, as soon as the store is looked at", async () => {
-  const { storage } = proxy;
-  await using other = await proxy.another({ pollSeconds: 0.05 });
-  const get = (query: string) => askOf(other)(`${archive}?${query}`);
-  const page = await get(`pageSize=7&asOf=${ids[2]}`);
-  const { nextCursor }: MarketPage = page.json();
-  expect((await get(`cursor=${nextCursor}`)).status).toBe(200);
-  // The fifth commit has the snapshot of the third again, so the first one is collected.
-  await get(`asOf=${ids[0]}`);
-  const key = layout.manifest((await readCommit(storage, 1))!.manifest.hash);
-  const bytes = (await storage.get(key))!;
-  // Whoever damages the record of the newest run holds up no other news.
-  const run = (await storage.get(layout.checked))!;
-  await storage.put(layout.checked, Buffer.from("damaged"));
-  await storage.delete(key);
-  await until("the first to be gone", async () => (await get(`asOf=${ids[0]}`)).status === 410);
-  expect(refusalOf(await get(`asOf=${ids[0]}`))).toEqual([410, "SNAPSHOT_EXPIRED", "asOf"]);
-  expect((await get(`cursor=${nextCursor}`)).status).toBe(200);
-  await storage.put(layout.checked, run);
-  await storage.put(key, bytes);
 });
 
 test("what lies behind a damaged commit is 503 with the reason, and not said to be unknown", async () => {

@@ -1,5 +1,3 @@
-import { writeFile } from "node:fs/promises";
-import { join } from "node:path";
 import { afterEach, beforeAll, describe, expect, test, vi } from "vitest";
 import { tilePath, tilesOf } from "../../../snapshots/format/log-tiles.ts";
 import { headFromTiles, tileEncoder } from "../../../snapshots/format/tree.ts";
@@ -10,15 +8,12 @@ import { layout } from "../../../snapshots/store/layout.ts";
 import { newestCommit } from "../../../snapshots/store/log/commits.ts";
 import { entriesUpTo } from "../../../snapshots/store/log/tiles.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
-import { verifierText } from "../../../snapshots/trust/notes/note-keys.ts";
-import { type NotedCheckpoint, signCheckpoint } from "../../../snapshots/trust/notes/signed-note.ts";
-import { startTestProxy } from "../../helpers/http/proxy.ts";
+import { signCheckpoint } from "../../../snapshots/trust/notes/signed-note.ts";
 import { outcome, until } from "../../helpers/http/proxy-client.ts";
 import { serveTestProxy } from "../../helpers/http/proxy-served.ts";
-import { publishArchive } from "../../helpers/publish/records.ts";
 import { append } from "../../helpers/store/appended-commits.ts";
 import { testKey } from "../../helpers/store/signing.ts";
-import { countingStorage, listed, memoryStorage } from "../../helpers/store/storages.ts";
+import { countingStorage, memoryStorage } from "../../helpers/store/storages.ts";
 
 const address = (name: string) => `/api/v1/log/${name}`;
 
@@ -43,71 +38,20 @@ describe("the log over HTTP", () => {
   });
 });
 
-describe("the log of a store whose tiles are altered or gone", () => {
-  test.each(["altered", "gone"])(
-    "is served by its commits when they are %s, to a fresh proxy too",
-    async (how) => {
-      const key = testKey();
-      await using first = await startTestProxy({ empty: true });
-      const { storage } = first;
-      for (const bri of [701, 702, 703]) await publishArchive(storage, { bri, signing: { key } });
-      const names = (await listed(storage, layout.log)).map((info) => info.key.slice(layout.log.length));
-      const whole = new Map<string, Buffer>();
-      for (const name of names) whole.set(name, (await storage.get(layout.logFile(name)))!);
-      for (const [name, bytes] of whole) {
-        if (name === "checkpoint") continue;
-        if (how === "gone") await storage.delete(layout.logFile(name));
-        else await storage.put(layout.logFile(name), Buffer.from(bytes.map((byte) => byte ^ 1)));
-      }
-      const trusted = join(first.directory, "trusted.pub");
-      await writeFile(trusted, `${verifierText(key)}\n`);
-      await using proxy = await first.another({ trustedKeys: trusted });
-      expect((await proxy.get("/readyz")).json()).toMatchObject({
-        status: "ready",
-        commit: 3,
-        heldBack: null,
-      });
-      for (const [name, bytes] of whole) {
-        const answer = await proxy.get(address(name));
-        if (name.startsWith("checkpoints/")) expect([name, outcome(answer)]).toEqual([name, "404 NOT_FOUND"]);
-        else expect([name, answer.status, answer.body]).toEqual([name, 200, bytes]);
-      }
-      const path = "/api/v1/scores/aave/proof";
-      const proof = (await proxy.get(path)).json();
-      expect(proof).toMatchObject({ commit: 3, checkpoint: String(whole.get("checkpoint")) });
-      // Where the commits do not tell either, there is none until they do again.
-      const commit = layout.commit(1);
-      const bytes = (await storage.get(commit))!;
-      await storage.put(commit, Buffer.from(bytes.map((byte) => byte ^ 1)));
-      await using blind = await first.another();
-      expect((await blind.get(path)).status).toBe(503);
-      await storage.put(commit, bytes);
-      await until("the proof", async () => (await blind.get(path)).status === 200);
-      expect((await blind.get(path)).json()).toEqual(proof);
-    },
-  );
-});
-
 describe("the files of the log", () => {
   afterEach(() => {
     vi.useRealTimers();
     vi.restoreAllMocks();
   });
 
-  /** The log of a store, with the checkpoint that its reader tells, and a function that takes up the next commit. */
-  async function logOver(storage: Storage, checkpoint: () => Promise<NotedCheckpoint | undefined>) {
+  /** The log of a store that nobody signed, and a function that takes up its newest commit. */
+  async function logOver(storage: Storage) {
     const log = new CommitLog(storage);
-    const files = new PublicLog(storage, log, { checkpoint });
-    const grow = async (count = 1) => {
-      for (let n = 0; n < count; n += 1) await append(storage);
-      await log.takeUp((await newestCommit(storage))!);
-    };
-    return { files, grow };
+    const files = new PublicLog(storage, log, { checkpoint: async () => undefined });
+    const takeUp = async () => log.takeUp((await newestCommit(storage))!);
+    await takeUp();
+    return { files, takeUp };
   }
-  const none = async () => undefined;
-  const checkpointOf = (size: number): NotedCheckpoint => ({
-    ...{ origin: "x", size, head: Buffer.alloc(32), note: `${size}` },
-  });
   const many = 258;
   /** A store of so many commits without a tile, and every tile that there was of a log of any of its sizes. */
   let grown: Map<string, Buffer>;
@@ -124,8 +68,7 @@ describe("the files of the log", () => {
   test("are what the commits give, of every size that the log had, whatever the store has", async () => {
     const objects = new Map(grown);
     const storage = countingStorage(memoryStorage(objects));
-    const { files, grow } = await logOver(storage, none);
-    await grow(0);
+    const { files } = await logOver(storage);
     for (const put of [undefined, Buffer.alloc(0), Buffer.alloc(64, 7)]) {
       for (const name of tiles.keys()) if (put) objects.set(layout.logFile(name), put);
       for (const [name, bytes] of tiles) expect([name, await files.file(name)]).toEqual([name, bytes]);
@@ -142,8 +85,7 @@ describe("the files of the log", () => {
     const objects = new Map(grown);
     for (const [name, bytes] of tiles) objects.set(layout.logFile(name), bytes);
     const storage = countingStorage(memoryStorage(objects));
-    const { files, grow } = await logOver(storage, none);
-    await grow(0);
+    const { files } = await logOver(storage);
     await files.file("tile/0/000");
     storage.calls.length = 0;
     for (let n = 0; n < 2; n += 1)
@@ -157,13 +99,11 @@ describe("the files of the log", () => {
     const objects = new Map(grown);
     for (const [name, bytes] of tiles) objects.set(layout.logFile(name), bytes);
     for (const number of [1, 2, 3]) objects.delete(layout.commit(number));
-    const good = await logOver(memoryStorage(objects), none);
-    await good.grow(0);
+    const good = await logOver(memoryStorage(objects));
     for (const [name, bytes] of tiles) expect([name, await good.files.file(name)]).toEqual([name, bytes]);
     const badAre = async (bad: readonly string[]) => {
       const storage = countingStorage(memoryStorage(objects));
-      const { files, grow } = await logOver(storage, none);
-      await grow(0);
+      const { files, takeUp } = await logOver(storage);
       const look = async () => {
         storage.calls.length = 0;
         for (const [name, bytes] of tiles)
@@ -174,7 +114,7 @@ describe("the files of the log", () => {
       expect(await look()).toBeGreaterThan(0);
       // Until the log is looked at again, nobody makes the service read it.
       expect(await look()).toBe(0);
-      await grow(0);
+      await takeUp();
       expect(await look()).toBeGreaterThan(0);
     };
     // Without its bundle, nobody can tell what a commit that is gone said, and all else can be told.
@@ -196,8 +136,7 @@ describe("the files of the log", () => {
     };
     const objects = new Map(grown);
     const storage = countingStorage(memoryStorage(objects));
-    const { files, grow } = await logOver(storage, none);
-    await grow(0);
+    const { files } = await logOver(storage);
     const head = await headFromTiles(files.tile, 257);
     const put = (size: number, of: number, by = head) =>
       objects.set(
@@ -219,22 +158,5 @@ describe("the files of the log", () => {
     expect(await has(255)).toBe(false);
     pass(200);
     expect(await has(255)).toBe(true);
-  });
-
-  test("reach those who wait for them, though others took their place", async () => {
-    const opened = Promise.withResolvers<void>();
-    let size = 0;
-    const { files, grow } = await logOver(memoryStorage(new Map()), async () => {
-      size += 1;
-      const found = checkpointOf(size);
-      if (size === 1) await opened.promise;
-      return found;
-    });
-    await grow();
-    const waiting = files.file("checkpoint");
-    await grow();
-    expect(String(await files.file("checkpoint"))).toBe("2");
-    opened.resolve();
-    expect(String(await waiting)).toBe("1");
   });
 });
