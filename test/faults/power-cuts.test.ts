@@ -3,6 +3,7 @@ import files, { readdir, readFile } from "node:fs/promises";
 import { syncBuiltinESMExports } from "node:module";
 import { dirname, join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { exitCodeOf, exitCodes } from "../../scripts/cli.ts";
 import { issueKey, readKeys, revokeKey } from "../../snapshots/keys/keys.ts";
 import { collectGarbage } from "../../snapshots/maintain/gc.ts";
 import { rollback } from "../../snapshots/maintain/rollback.ts";
@@ -92,9 +93,12 @@ test("a power cut takes nothing back that was reported, and leaves a whole snaps
   const before = () => {
     if (killed) throw new Crash();
   };
-  await expect(publishNew(steppedStorage(storage, { before }))).rejects.toMatchObject({
+  const unknown = await publishNew(steppedStorage(storage, { before })).catch((error) => error);
+  expect(unknown).toMatchObject({
     code: "COMMIT_UNKNOWN",
+    message: expect.stringMatching(/run again to find out$/),
   });
+  expect(exitCodeOf(unknown)).toBe(exitCodes.unreachable);
   expect(await seenBy(afterCut())).toBe(old);
   hooks.synced = note;
   expect(await publishNew(directoryStorage(root))).toMatchObject({ outcome: "unchanged" });

@@ -3,11 +3,9 @@ import { join } from "node:path";
 import { beforeAll, describe, expect, test } from "vitest";
 import type { Ready } from "../../schemas/envelopes.ts";
 import { exitCodeOf, exitCodes } from "../../scripts/cli.ts";
-import { Catalog } from "../../snapshots/read/catalog/catalog.ts";
 import { directoryStorage } from "../../snapshots/store/backends/directory.ts";
-import { layout, sha256 } from "../../snapshots/store/layout.ts";
+import { hashIn, layout } from "../../snapshots/store/layout.ts";
 import { listCommits } from "../../snapshots/store/log/commits.ts";
-import { seal } from "../../snapshots/store/objects.ts";
 import { startTestProxy } from "../helpers/http/proxy.ts";
 import { bearer, outcome, until } from "../helpers/http/proxy-client.ts";
 import { publishArchive } from "../helpers/publish/records.ts";
@@ -21,31 +19,49 @@ import {
   seenBy,
 } from "../helpers/store/faulty-store.ts";
 import { mountSmallDisk } from "../helpers/store/small-disk.ts";
-import { listed, memoryStorage } from "../helpers/store/storages.ts";
+import { changedStorage, countingStorage, listed, memoryStorage } from "../helpers/store/storages.ts";
 
 const smallDisk = mountSmallDisk();
 let snapshots: OldAndNew;
-/** A store with both snapshots, the new one current. */
-let both: Map<string, Buffer>;
 
 beforeAll(async () => {
   snapshots = await oldAndNew();
-  both = new Map(snapshots.store);
-  await publishNew(memoryStorage(both));
 });
 
-test("a manifest of another format version, named by its hash, tells both versions", async () => {
-  const objects = new Map(both);
-  const { digest: _, ...commit } = JSON.parse(String(both.get(layout.commit(2))));
-  const stored = both.get(layout.manifest(commit.manifest.hash));
-  const { digest: __, ...content } = JSON.parse(String(stored));
-  const manifest = seal({ ...content, formatVersion: 7 });
-  const hash = sha256(manifest);
-  objects.set(layout.manifest(hash), manifest);
-  objects.set(layout.commit(2), seal({ ...commit, manifest: { hash, bytes: manifest.length } }));
-  const catalog = new Catalog(memoryStorage(objects), { cacheBytes: 1024 });
-  await expect(catalog.refresh()).rejects.toThrow("it has format version 7; this reader knows version 4");
-  expect(catalog.current()?.commit.snapshotId).toBe(snapshots.old);
+test("a store that ignores conditions is refused before anything else is written", async () => {
+  const objects = new Map(snapshots.store);
+  const storage = countingStorage(memoryStorage(objects));
+  const careless = changedStorage(storage, {
+    putIfAbsent: async (key, body) => {
+      await storage.put(key, body);
+      return true;
+    },
+  });
+  await expect(publishNew(careless)).rejects.toThrow("memory: this store ignores If-None-Match");
+  expect(new Set(storage.written())).toEqual(new Set([layout.probe]));
+  await expectAllGood(storage, snapshots.old);
+});
+
+test("no snapshot is committed of which the store has another object than was put", async () => {
+  const kindOf = (key: string) => key.slice(0, key.lastIndexOf("/") + 1);
+  const put = countingStorage(memoryStorage(new Map(snapshots.store)));
+  await publishNew(put);
+  // One of each kind.
+  const aims = new Map(put.written().map((key) => [kindOf(key), key]));
+  const named = [...aims.values()].filter((key) => hashIn(key) !== "");
+  expect(named.length).toBeGreaterThan(6);
+  for (const aim of named) {
+    const storage = memoryStorage(new Map(snapshots.store));
+    const damaging = changedStorage(storage, {
+      put: (key, body) => storage.put(key, key === aim ? Buffer.from(body).with(0, body[0]! ^ 1) : body),
+    });
+    await expect(publishNew(damaging), aim).rejects.toThrow(
+      "the store returns other bytes than were written",
+    );
+    expect(await seenBy(storage)).toBe(snapshots.old);
+    expect(await publishNew(storage)).toMatchObject({ commit: 2, snapshotId: snapshots.new });
+    await expectAllGood(storage, snapshots.new);
+  }
 });
 
 // Where one before it is whole, that is shown: test/snapshots/read/catalog/catalog.test.ts, and attacks.test.ts of trust.

@@ -3,36 +3,25 @@ import { once } from "node:events";
 import { readdir, symlink, writeFile } from "node:fs/promises";
 import { createServer } from "node:net";
 import { join } from "node:path";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { beforeAll, describe, expect, test } from "vitest";
 import { openStorage } from "../../../snapshots/store/open-storage.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
-import { createBucket, s3Environment } from "../../helpers/servers/ceph.ts";
 import { findProgram } from "../../helpers/servers/programs.ts";
-import { type SmallS3, startSmallS3 } from "../../helpers/store/small-s3.ts";
-import { listed, memoryStorage } from "../../helpers/store/storages.ts";
+import { listed } from "../../helpers/store/storages.ts";
+import { describeStores } from "../../helpers/store/stores.ts";
 import { testFolder } from "../../helpers/store/test-folder.ts";
 
-const s3 = s3Environment();
 const directory = testFolder();
 
 const keysIn = async (storage: Storage, prefix = "") =>
   (await listed(storage, prefix)).map(({ key }) => key).sort();
 
-const backends: { name: string; skip: boolean; open: () => Promise<Storage> }[] = [
-  { name: "directory", skip: false, open: async () => openStorage("store", directory) },
-  {
-    name: "S3",
-    skip: !s3,
-    open: async () => openStorage(`${await createBucket(s3!)}/some/prefix`, directory, s3),
-  },
-];
-
-describe.each(backends.filter(({ skip }) => !skip))("$name storage", ({ name, open }) => {
+describeStores("storage in %s", ({ newStore }) => {
   let storage: Storage;
   const list = (prefix: string) => keysIn(storage, prefix);
 
-  beforeAll(async () => {
-    storage = await open();
+  beforeAll(() => {
+    storage = newStore();
   });
 
   test("lists nothing and finds nothing before the first put", async () => {
@@ -44,7 +33,7 @@ describe.each(backends.filter(({ skip }) => !skip))("$name storage", ({ name, op
   test("gives back the bytes it was given, and replaces them whole", async () => {
     const bytes = Buffer.from(Array.from({ length: 70_000 }, (_, n) => n % 256));
     // An S3 server confirms what it received by a checksum; a directory is read back.
-    expect(await storage.put("a/bytes", bytes)).toBe(name !== "directory");
+    expect(await storage.put("a/bytes", bytes)).toBe(storage.location.startsWith("s3:"));
     expect(await storage.get("a/bytes")).toEqual(bytes);
     await storage.put("a/bytes", Buffer.from("short"));
     const short = (await storage.get("a/bytes"))!;
@@ -139,91 +128,6 @@ describe.each(backends.filter(({ skip }) => !skip))("$name storage", ({ name, op
     await storage.put("large", Buffer.alloc(1001));
     await expect(storage.get("large", { maxBytes: 1000 })).rejects.toThrow(/large.*1001.*1000/);
     expect(await storage.get("large", { maxBytes: 1001 })).toHaveLength(1001);
-  });
-});
-
-// That each request is made again is in test/faults/network.test.ts.
-describe("S3 storage", () => {
-  const objects = new Map<string, Buffer>();
-  const limits = { connectSeconds: 60, attemptSeconds: 60, operationSeconds: 60, attempts: 3 };
-  let server: SmallS3;
-  let storage: Storage;
-
-  beforeAll(async () => {
-    server = await startSmallS3(memoryStorage(objects));
-    storage = await openStorage("s3://bucket", directory, server.environment, limits);
-    await storage.put("body", Buffer.alloc(300_000, "b"));
-  });
-  afterAll(async () => {
-    await server.stop();
-  });
-
-  /** Cuts every answer; tells what was asked for. */
-  const cutAll = () => {
-    const asked: string[] = [];
-    server.fault = (method, key) => {
-      asked.push(`${method} ${key}`);
-      return "cut";
-    };
-    return asked;
-  };
-
-  test("gives up when every body breaks off, naming store and key", async () => {
-    const gets = cutAll();
-    await expect(storage.get("body")).rejects.toThrow(/^s3:\/\/bucket\/: cannot read body: /);
-    expect(gets).toHaveLength(3);
-  });
-
-  test.for([
-    [400, "InvalidArgument"],
-    [501, "NotImplemented"],
-  ] as const)("does without a checksum that is refused with %d, once and for all", async ([status, code]) => {
-    const said: string[] = [];
-    const cache = { cacheDiskBytes: 0, warn: (line: string) => said.push(line) };
-    const fresh = await openStorage("s3://bucket", directory, server.environment, limits, cache);
-    const puts: string[] = [];
-    server.fault = (method, key, headers) => {
-      const isChecked = headers["x-amz-checksum-sha256"] !== undefined;
-      puts.push(`${method} ${key} ${isChecked}`);
-      return isChecked ? { status, code } : undefined;
-    };
-    // It is not confirmed, so writers read it back.
-    expect(await fresh.put("old-server/a", Buffer.from("a"))).toBe(false);
-    expect(await fresh.put("old-server/b", Buffer.from("b"))).toBe(false);
-    expect(puts).toEqual(["PUT old-server/a true", "PUT old-server/a false", "PUT old-server/b false"]);
-    expect(said).toEqual([
-      expect.stringMatching(
-        `^s3://bucket/ refuses x-amz-checksum-sha256, so .* compared otherwise \\(${status} ${code}`,
-      ),
-    ]);
-    server.fault = (method) => (method === "PUT" ? { status, code } : undefined);
-    const refused = await openStorage("s3://bucket", directory, server.environment, limits, cache);
-    await expect(refused.put("old-server/c", Buffer.from("c"))).rejects.toThrow(
-      `cannot write old-server/c: ${status}`,
-    );
-    expect(said).toHaveLength(1);
-  });
-
-  test("puts nothing without its checksum when the server has received other bytes", async () => {
-    const fresh = await openStorage("s3://bucket", directory, server.environment, limits);
-    server.fault = (method) => (method === "PUT" ? { status: 400, code: "BadDigest" } : undefined);
-    await expect(fresh.put("damaged", Buffer.from("a"))).rejects.toThrow(
-      "cannot write damaged: 400 BadDigest",
-    );
-    server.fault = () => undefined;
-    expect(await fresh.get("damaged")).toBeUndefined();
-  });
-
-  test("does not ask again when it was told to stop meanwhile", async () => {
-    const gets = cutAll();
-    const stop = new AbortController();
-    const { fault } = server;
-    server.fault = (...request) => {
-      stop.abort(new Error("enough"));
-      return fault(...request);
-    };
-    await expect(storage.get("body", { signal: stop.signal })).rejects.toThrow("enough");
-    expect(gets).toHaveLength(1);
   });
 });
 
