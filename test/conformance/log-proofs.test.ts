@@ -2,13 +2,12 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import {
   Client,
   ForkedLogError,
-  type MarketProof,
   type ScoreProof,
-  verifyCheckpoint,
   verifyProof,
   verifyScoreProof,
 } from "../../proxy/site/client/client.ts";
-import { decodeEntries, type Tile, tilePath } from "../../snapshots/format/log-tiles.ts";
+import { MarketProof } from "../../schemas/envelopes.ts";
+import { type Tile, tilePath } from "../../snapshots/format/log-tiles.ts";
 import { GrowingTree, leafHash } from "../../snapshots/format/tree.ts";
 import { layout } from "../../snapshots/store/layout.ts";
 import { verifierText } from "../../snapshots/trust/notes/note-keys.ts";
@@ -23,8 +22,43 @@ import { python, pythonSays } from "./python.ts";
 
 const signing = { key: testKey() };
 const key = verifierText(signing.key);
-const records = marketsOf(0, 60);
+const records = marketsOf(0, 700);
 const saidTo = (texts: readonly string[], id: string) => pythonSays(texts.map((text) => ({ text, id, key })));
+
+const count = 600;
+const entries = (from: string) => Array.from({ length: count }, (_, n) => `${n < 300 ? "" : from}entry ${n}`);
+
+/** Tiles and checkpoints of a log, answered as a service does. */
+function logOf(texts: readonly string[], { gone = () => false }: { gone?: (path: string) => boolean } = {}) {
+  const tree = new GrowingTree();
+  const leaves = texts.map((text) => leafHash(Buffer.from(text)));
+  const checkpoints = leaves.map((leaf) => {
+    tree.append(leaf);
+    return signCheckpoint(signing, { size: tree.size, head: tree.head() });
+  });
+  const level1 = [0, 1].map((n) => {
+    const part = new GrowingTree();
+    for (const leaf of leaves.slice(256 * n, 256 * n + 256)) part.append(leaf);
+    return part.head();
+  });
+  const levels = [leaves, level1];
+  const asked: string[] = [];
+  const fetch = async (url: string | URL | Request) => {
+    const path = String(url).split("/api/v1/")[1]!;
+    asked.push(path);
+    const [, level, index, width = "256"] = /^log\/tile\/(\d)\/(\d{3})(?:\.p\/(\d+))?$/.exec(path) ?? [];
+    const at = 256 * Number(index);
+    const hashes = levels[Number(level)]?.slice(at, at + Number(width));
+    const found = hashes?.length === Number(width) && !gone(path);
+    return new Response(found ? new Uint8Array(Buffer.concat(hashes)) : null, {
+      status: found ? 200 : 404,
+    });
+  };
+  return { checkpoints, asked, client: new Client({ url: "http://log.test", fetch, retries: 0 }) };
+}
+
+const honest = logOf(entries(""));
+const forked = logOf(entries("other "));
 
 describe("proofs of a service whose publisher signs", () => {
   let proxy: TestProxy;
@@ -74,6 +108,14 @@ describe("proofs of a service whose publisher signs", () => {
     expect(saidTo(ofScores, slug)).toEqual(snapshots);
   });
 
+  test("end in a checkpoint that the client takes for one of the same log, or of another", async () => {
+    const client = new Client({ url: `http://127.0.0.1:${proxy.port}` });
+    const earlier = String(await proxy.storage.get(layout.logCheckpointOf(2)));
+    expect(await client.checkpoint({ since: earlier })).toBe(await checkpoint());
+    // Whoever has the key and the bucket makes another second commit.
+    await expect(client.checkpoint({ since: forked.checkpoints[1]! })).rejects.toThrow(ForkedLogError);
+  });
+
   test("tell no hash of a manifest, of which entity tags are made", async () => {
     const answers = [await ask(`/api/v1/markets/${id}/proof`), await ask(`/api/v1/scores/${slug}/proof`)];
     for await (const { key: name } of proxy.storage.list(layout.manifest.prefix)) {
@@ -107,12 +149,44 @@ describe("proofs of a service whose publisher signs", () => {
     }
   });
 
-  test("are refused with any one character changed, in Python as in JavaScript", async () => {
-    const { text } = await ask(`/api/v1/scores/${slug}/proof`);
-    const wrong = [...flipped(text, 23)];
+  test("hold for every market, byte for byte", async () => {
+    const texts: string[] = [];
+    for (let index = 0; index < records.length; index += 29) {
+      const { id } = market(index);
+      const answer = await ask(`/api/v1/markets/${id}/proof`);
+      const proof = MarketProof.parse(answer.json());
+      expect(proof.market).toBe(JSON.stringify(market(index)));
+      const snapshotId = String(answer.headers["x-snapshot-id"]);
+      expect(await verifyProof(proof, { id, snapshotId })).toEqual(market(index));
+      texts.push(answer.text);
+      expect((await ask(`/api/v1/markets/${id}`)).text).toBe(proof.market);
+    }
+    if (python)
+      expect(new Set(pythonSays(texts.map((text) => ({ text }))))).toEqual(new Set([snapshots.at(-1)]));
+  });
+
+  // Every character with CONFORMANCE=all.
+  const step = (some: number) => (process.env.CONFORMANCE === "all" ? 1 : some);
+
+  test("are refused with any one character changed or left out, in market, proof and checkpoint", async () => {
+    const { text } = await ask(`/api/v1/markets/${id}/proof`);
+    const signed: MarketProof = JSON.parse(text);
+    const changed = [...flipped(text, step(31))];
+    for (const checkpoint of flipped(signed.checkpoint!, step(5)))
+      changed.push(JSON.stringify({ ...signed, checkpoint }));
+    for (const proof of flipped(JSON.stringify(signed.proof), step(5)))
+      changed.push(JSON.stringify({ ...signed, proof: 0 }).replace('"proof":0', () => `"proof":${proof}`));
+    const accepts = async (one: string) => verifyProof(JSON.parse(one), { id, key, asOf: snapshots.at(-1)! });
+    await accepts(text);
+    for (const one of changed) await expect(accepts(one), one).rejects.toThrow();
+    const ofScore = (await ask(`/api/v1/scores/${slug}/proof`)).text;
+    const wrong = [...flipped(ofScore, step(23))];
     for (const one of wrong)
       await expect((async () => verifyScoreProof(JSON.parse(one), { slug, key }))(), one).rejects.toThrow();
-    if (python) expect(saidTo([text, ...wrong], slug)).toEqual([snapshots.at(-1), ...wrong.map(() => "")]);
+    if (!python) return;
+    const some = changed.filter((_, n) => n % step(9) === 0);
+    expect(saidTo([text, ...some], id)).toEqual([snapshots.at(-1), ...some.map(() => "")]);
+    expect(saidTo([ofScore, ...wrong], slug)).toEqual([snapshots.at(-1), ...wrong.map(() => "")]);
   });
 
   test("come without checkpoint before the log is signed up to them, and not as text", async () => {
@@ -133,44 +207,6 @@ describe("proofs of a service whose publisher signs", () => {
 });
 
 describe("the client and a log that grows", () => {
-  const count = 600;
-  const entries = (from: string) =>
-    Array.from({ length: count }, (_, n) => `${n < 300 ? "" : from}entry ${n}`);
-
-  /** Tiles and checkpoints of a log, answered as a service does. */
-  function logOf(
-    texts: readonly string[],
-    { gone = () => false }: { gone?: (path: string) => boolean } = {},
-  ) {
-    const tree = new GrowingTree();
-    const leaves = texts.map((text) => leafHash(Buffer.from(text)));
-    const checkpoints = leaves.map((leaf) => {
-      tree.append(leaf);
-      return signCheckpoint(signing, { size: tree.size, head: tree.head() });
-    });
-    const level1 = [0, 1].map((n) => {
-      const part = new GrowingTree();
-      for (const leaf of leaves.slice(256 * n, 256 * n + 256)) part.append(leaf);
-      return part.head();
-    });
-    const levels = [leaves, level1];
-    const asked: string[] = [];
-    const fetch = async (url: string | URL | Request) => {
-      const path = String(url).split("/api/v1/")[1]!;
-      asked.push(path);
-      const [, level, index, width = "256"] = /^log\/tile\/(\d)\/(\d{3})(?:\.p\/(\d+))?$/.exec(path) ?? [];
-      const at = 256 * Number(index);
-      const hashes = levels[Number(level)]?.slice(at, at + Number(width));
-      const found = hashes?.length === Number(width) && !gone(path);
-      return new Response(found ? new Uint8Array(Buffer.concat(hashes)) : null, {
-        status: found ? 200 : 404,
-      });
-    };
-    return { checkpoints, asked, client: new Client({ url: "http://log.test", fetch, retries: 0 }) };
-  }
-
-  const honest = logOf(entries(""));
-  const forked = logOf(entries("other "));
   const sizes = [1, 2, 3, 255, 256, 257, 299, 300, 301, 511, 512, 513, 599, 600];
 
   test("accepts every log that goes on, by few tiles, and names both where one is shorter or forked", async () => {
@@ -209,43 +245,4 @@ describe("the client and a log that grows", () => {
     const other = note.replace(signing.key.name, "another.example/log");
     await expect(honest.client.requireSameLog(note, other)).rejects.toThrow(ForkedLogError);
   });
-});
-
-test("the client follows a service's log from checkpoint to checkpoint, and notices another history", async () => {
-  const proxy = await startTestProxy({ empty: true, pollSeconds: 0.1 });
-  try {
-    const publish = async (bri: number) => {
-      const { snapshotId } = await publishRecords(proxy.storage, records, bri, { signing });
-      return snapshotId;
-    };
-    const url = (port: number) => new Client({ url: `http://127.0.0.1:${port}` });
-    const upTo = async (client: Client, size: number, since?: string) => {
-      const isThere = async () => {
-        const note = await client.checkpoint().catch(() => "");
-        return note !== "" && (await verifyCheckpoint(note, key)).size === size;
-      };
-      await until(`a checkpoint of ${size}`, isThere);
-      return client.checkpoint({ since });
-    };
-    await publish(700);
-    const client = url(proxy.port);
-    const first = await upTo(client, 1);
-    await publish(701);
-    const second = await upTo(client, 2, first);
-    // Whoever has the key and the bucket makes another second commit.
-    for (const name of [layout.commit(2), layout.checked, layout.logCheckpoint, layout.logCheckpointOf(2)])
-      await proxy.storage.delete(name);
-    await publish(900);
-    const fresh = await proxy.another();
-    const forked = url(fresh.port);
-    await expect(upTo(forked, 2, second)).rejects.toThrow(ForkedLogError);
-    await upTo(forked, 2, first);
-    await publish(901);
-    await expect(upTo(forked, 3, second)).rejects.toThrow(ForkedLogError);
-    const bundle = (await fresh.get("/api/v1/log/tile/entries/000.p/3")).body;
-    expect(decodeEntries(bundle)).toHaveLength(3);
-    await fresh.stop();
-  } finally {
-    await proxy.stop();
-  }
 });

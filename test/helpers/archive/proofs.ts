@@ -1,48 +1,7 @@
-import { generateKeyPairSync, hash, type KeyObject, sign } from "node:crypto";
+import { hash } from "node:crypto";
 import type { MarketProof } from "../../../schemas/envelopes.ts";
 import { identityOf } from "../../../snapshots/format/hash-trees.ts";
-import { auditPath, leafHash, pageRootOf, rootOver, treeHead } from "../../../snapshots/format/tree.ts";
-
-/** A key as c2sp.org/signed-note has it. */
-export interface NoteKey {
-  privateKey: KeyObject;
-  name: string;
-  /** The first four bytes of the hash over name and public key. */
-  id: Buffer;
-  /** `NAME+ID+BASE64`. */
-  text: string;
-}
-
-export function noteKey(name: string): NoteKey {
-  const { privateKey, publicKey } = generateKeyPairSync("ed25519");
-  const raw = Buffer.concat([Buffer.of(1), publicKey.export({ format: "der", type: "spki" }).subarray(-32)]);
-  const id = hash("sha256", Buffer.concat([Buffer.from(`${name}\n`), raw]), "buffer").subarray(0, 4);
-  return { privateKey, name, id, text: `${name}+${id.toString("hex")}+${raw.toString("base64")}` };
-}
-
-/** A signature line of a note. */
-export function signatureLine({ privateKey, name, id }: NoteKey, text: string): string {
-  const bytes = Buffer.concat([id, sign(null, Buffer.from(text), privateKey)]);
-  return `— ${name} ${bytes.toString("base64")}\n`;
-}
-
-/** A checkpoint of a log, signed by these keys. */
-export function checkpointOf(leaves: readonly Buffer[], keys: readonly NoteKey[]): string {
-  const text = `${keys[0]!.name}\n${leaves.length}\n${treeHead(leaves).toString("base64")}\n`;
-  return `${text}\n${keys.map((key) => signatureLine(key, text)).join("")}`;
-}
-
-/** An answer whose entry is at its place in a log of this many commits that these keys signed. */
-export function inLog(
-  answer: MarketProof,
-  keys: readonly NoteKey[],
-  size = answer.commit + 5,
-): MarketProof & { checkpoint: string } {
-  const index = answer.commit - 1;
-  const leaves = Array.from({ length: size }, (_, n) => leaf(n === index ? answer.entry : `entry ${n}`));
-  const inclusion = auditPath(leaves, index).map((node) => node.toString("hex"));
-  return { ...answer, checkpoint: checkpointOf(leaves, keys), proof: { ...answer.proof, inclusion } };
-}
+import { auditPath, leafHash, pageRootOf, rootOver } from "../../../snapshots/format/tree.ts";
 
 /** An archive of segments of pages of markets, as its trees see it. */
 export type Shape = readonly (readonly (readonly string[])[])[];
