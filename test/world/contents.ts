@@ -12,6 +12,8 @@ export interface Content {
   markets: readonly HistoricalMarket[];
   lines: readonly string[];
   slugs: readonly string[];
+  /** Of each of its protocols. */
+  bri: number;
   sources: () => Sources;
 }
 
@@ -87,5 +89,12 @@ function contentOf({ without, changed, slugs, bri }: Edits, name: number, from: 
     scores: async () => scores,
     async close() {},
   });
-  return { name: `content ${name}`, markets: lines.map((line) => JSON.parse(line)), lines, slugs, sources };
+  return {
+    name: `content ${name}`,
+    markets: lines.map((line) => JSON.parse(line)),
+    lines,
+    slugs,
+    bri,
+    sources,
+  };
 }

@@ -1,3 +1,4 @@
+import type { ScoreList } from "../../../schemas/envelopes.ts";
 import { Fault } from "../../../schemas/errors.ts";
 import { keyRing } from "../../../snapshots/keys/keys.ts";
 import { askPage, parseArchiveQuery } from "../../../snapshots/read/archive/paging.ts";
@@ -5,6 +6,7 @@ import { Catalog } from "../../../snapshots/read/catalog/catalog.ts";
 import { Exports } from "../../../snapshots/read/catalog/exports.ts";
 import { PublicLog } from "../../../snapshots/read/catalog/public-log.ts";
 import { changesReader, parseChangesQuery } from "../../../snapshots/read/changes/changes.ts";
+import { sha256 } from "../../../snapshots/store/layout.ts";
 import { CheckpointFile } from "../../../snapshots/trust/log/checkpoints.ts";
 import { readAnyLog, readSignedLog } from "../../../snapshots/trust/log/log-reader.ts";
 import { Trust } from "../../../snapshots/trust/trust.ts";
@@ -13,6 +15,7 @@ import type { Action } from "../plan.ts";
 import type { Server, World } from "../world.ts";
 import { insist, requireReadable } from "./asking.ts";
 import { takeExport } from "./exports.ts";
+import { answerOf } from "./gate.ts";
 import { reloadKeys } from "./keys-read.ts";
 import { type Filter, filters, linesOf, lookBack, parametersOf } from "./looks.ts";
 import { key, policy } from "./witness.ts";
@@ -97,8 +100,26 @@ export async function clientOnce(world: World, process: Process, { choices }: Ac
     before = seen ?? before;
     await lookBack(world, process, filter);
     await takeExport(world, process);
+    await takeScores(world, process);
     await world.kernel.wait(process, process.draw(between * 10));
   }
+}
+
+/** Takes all scores from one of the proxies, over HTTP. */
+async function takeScores(world: World, process: Process): Promise<void> {
+  const answer = await insist(world, process, (server) => answerOf(world, server, "/api/v1/scores", {}));
+  if (!answer || answer instanceof Fault || answer.status !== 200) return;
+  const { "x-snapshot-id": snapshotId = "", etag } = Object.fromEntries(
+    answer.headers.map(([name, value]) => [name.toLowerCase(), value]),
+  );
+  const content = world.judge.contentOf(snapshotId);
+  must("readers see a published snapshot", content !== undefined, () => snapshotId);
+  must("an answer has the tag of its bytes", etag === `"${sha256(answer.body)}"`, () => `${etag}`);
+  const { scores } = JSON.parse(String(answer.body)) as ScoreList;
+  const told = scores.map(({ slug, bri }) => `${slug} ${bri}`);
+  const right = content.slugs.map((slug) => `${slug} ${content.bri}`);
+  must("scores agree with the model", told.sort().join() === right.sort().join(), () => told.join());
+  world.kernel.note(`${process.name} has taken ${scores.length} scores`);
 }
 
 interface Walk {
