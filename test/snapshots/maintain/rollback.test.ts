@@ -7,7 +7,7 @@ import { layout } from "../../../snapshots/store/layout.ts";
 import { isWithdrawn, newestCommit, readCommit, withdraw } from "../../../snapshots/store/log/commits.ts";
 import { readManifest } from "../../../snapshots/store/manifest.ts";
 import { partsOf, unseal } from "../../../snapshots/store/objects.ts";
-import { type Storage, StorageError } from "../../../snapshots/store/storage.ts";
+import { StorageError } from "../../../snapshots/store/storage.ts";
 import { verify } from "../../../snapshots/verify/verify.ts";
 import { type ArchiveProxy, startArchiveProxy } from "../../helpers/http/archive-proxy.ts";
 import { snapshotCommand } from "../../helpers/publish/commands.ts";
