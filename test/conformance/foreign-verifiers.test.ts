@@ -4,18 +4,16 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { Client, IntegrityError, verifyCheckpoint, verifyProof } from "../../proxy/site/client/client.ts";
-import { type ReadTile, tileAt } from "../../snapshots/format/log-tiles.ts";
+import { IntegrityError, verifyCheckpoint, verifyProof } from "../../proxy/site/client/client.ts";
 import { NoteError, NoteKeyError } from "../../snapshots/format/note.ts";
-import { consistencyFromTiles, headFrom, leafHash, treeHead } from "../../snapshots/format/tree.ts";
-import { unless } from "../../snapshots/store/errors.ts";
+import { headFrom, leafHash, treeHead } from "../../snapshots/format/tree.ts";
 import {
   parsePolicy,
   parseVerifierKey,
   type SigningKey,
   verifierText,
 } from "../../snapshots/trust/notes/note-keys.ts";
-import { checkpointText, parseCheckpoint, signatureLine } from "../../snapshots/trust/notes/signed-note.ts";
+import { signatureLine } from "../../snapshots/trust/notes/signed-note.ts";
 import { judgeNote, Trust } from "../../snapshots/trust/trust.ts";
 import { type LogProof, randomProofs } from "../helpers/archive/random-proofs.ts";
 import { findWitness } from "../helpers/servers/witness.ts";
@@ -24,7 +22,8 @@ import { testKey } from "../helpers/store/signing.ts";
 import { testFolder } from "../helpers/store/test-folder.ts";
 import { python, pythonSays } from "./python.ts";
 
-// Verifiers that others wrote, or that were written from the specification alone, say of each proof what ours say.
+// Verifiers that others wrote, or that were written from the specification alone, say of each proof what ours say. What
+// the client makes of logs by their tiles is in log-proofs.test.ts.
 
 // All with CONFORMANCE=all. SEED gives the proofs of a run again.
 const count = process.env.CONFORMANCE === "all" ? 2000 : 200;
@@ -138,46 +137,6 @@ test("the client says the same", async () => {
   expectSame(await Promise.all(said), whole);
 });
 
-test("the client says of logs by their tiles what ours say", async () => {
-  const said = proofs.map(async ({ answer, before, leaves }, n) => {
-    if (!verdicts[n]!.note) return [];
-    const now = parseCheckpoint(answer.checkpoint);
-    const earlier = { ...before, origin: now.origin, head: Buffer.from(before.root, "hex") };
-    const readTile = tilesOver(leaves);
-    const path = await unless(Error, () => consistencyFromTiles(readTile, before.size, now.size));
-    const client = new Client({ url: "http://log.test", retries: 0, fetch: served(readTile) });
-    const note = `${checkpointText(earlier)}\n— nobody AAAAAAA=\n`;
-    const theirs = await client.requireSameLog(note, answer.checkpoint).then(
-      () => true,
-      () => false,
-    );
-    return [theirs, path !== undefined && isConsistent(earlier, now, path)];
-  });
-  const both = await Promise.all(said);
-  expectSame(
-    both.map(([them]) => them),
-    both.map(([, us]) => us),
-  );
-  expect(both.filter(([them]) => them).length).toBeGreaterThan(proofs.length / 4);
-});
-
-const tilesOver =
-  (leaves: readonly Buffer[]): ReadTile =>
-  async (level, index, width) => {
-    const hashes = level === 0 ? leaves : [0, 256].map((start) => treeHead(leaves.slice(start, start + 256)));
-    const found = hashes.slice(256 * index, 256 * index + width);
-    return found.length === width ? Buffer.concat(found) : undefined;
-  };
-
-/** Answers for tiles as a service does. */
-const served =
-  (readTile: ReadTile): typeof fetch =>
-  async (url) => {
-    const { level, index, width } = tileAt(String(url).split("/tile/")[1]!)!;
-    const bytes = await readTile(Number(level), index, width);
-    return new Response(bytes && new Uint8Array(bytes), { status: bytes ? 200 : 404 });
-  };
-
 const log = testKey();
 const thief = testKey(log.name, "thief");
 const witnesses = (["cosignature-ed25519", "ml-dsa-44", "cosignature-ed25519", "ml-dsa-44"] as const).map(
@@ -288,14 +247,4 @@ test("the client reads a policy as the commands do, and names the line that is w
     });
   expect(await said(`${known}\nquorum w0`)).toMatch(/no quorum line, or no log/);
   expect(await said(`log ${verifierText(log)}\n${known}`)).toMatch(/no quorum line, or no log/);
-});
-
-test("both refuse a checkpoint with a wrong signature of a witness that nobody requires", async () => {
-  const text = `${log.name}\n1\n${treeHead([]).toString("base64")}\n`;
-  const wrong = signatureLine(witnesses[0]!, text.replace("1", "2"), 1_700_000_000);
-  const note = `${text}\n${signatureLine(log, text)}\n${wrong}\n`;
-  const known = `log ${verifierText(log)}\nwitness w ${verifierText(witnesses[0]!)}\nquorum none`;
-  expect(() => judgeNote(parsePolicy(Buffer.from(known), "policy"), note)).toThrow(/is wrong/);
-  await expect(verifyCheckpoint(note, known)).rejects.toThrow("The signature of the checkpoint is wrong.");
-  await expect(verifyCheckpoint(note, verifierText(log))).resolves.toMatchObject({ size: 1, cosigners: 0 });
 });

@@ -25,9 +25,6 @@ export const policyOfTwo = (log: VerifierKey, witnesses: readonly { vkey: string
     "quorum two\n",
   ].join("\n");
 
-/** The same key on a platform that knows none of its kind, as Node before 24.6 knows none of ML-DSA-44. */
-export const uncheckable = <Key extends VerifierKey>(key: Key): Key => ({ ...key, raw: new Uint8Array() });
-
 /** The witnesses of a policy whose right signatures a note has, and when they signed, in seconds since 1970. */
 export function cosignersIn({ witnesses }: Policy, note: string): [name: string, time: number][] {
   const { text, signatures } = parseNote(note);

@@ -23,7 +23,7 @@ import {
   signNote,
   timeOf,
 } from "../../../snapshots/trust/notes/signed-note.ts";
-import { keyText, testKey, uncheckable } from "../../helpers/store/signing.ts";
+import { keyText, testKey } from "../../helpers/store/signing.ts";
 import { testFolder } from "../../helpers/store/test-folder.ts";
 
 const folder = testFolder();
@@ -39,6 +39,7 @@ const peterNote = `${peter.text}\n— PeterNeumann ${peter.signature}\n`;
 const enoch = testKey("EnochRoot");
 const tree = { size: 20852163, head: Buffer.alloc(32, 0xab) };
 
+// Altered ones are in test/conformance/foreign-verifiers.test.ts.
 describe("a note", () => {
   test("is, byte for byte, the published example", () => {
     const key = parseSigningKey(peter.private);
@@ -71,7 +72,8 @@ describe("a note", () => {
   });
 
   test("that only a key signed which this platform cannot check is refused, and the key named", () => {
-    const quantum = uncheckable(enoch);
+    // As Node before 24.6 knows no key of ML-DSA-44.
+    const quantum = { ...enoch, raw: new Uint8Array() };
     const both = peterNote + signNote(peter.text, enoch).slice(peter.text.length + 1);
     expect(() => openNote(both, [quantum])).toThrow(
       `no trusted key signed it, but EnochRoot+${enoch.id}, which this platform cannot check`,
@@ -112,18 +114,6 @@ describe("a note", () => {
     const largest = `${"x".repeat(128 * 1024 - 2 - Buffer.byteLength(line))}\n\n${line}`;
     expect(parseNote(largest).signatures).toHaveLength(1);
     expect(() => parseNote(`x${largest}`)).toThrow("more than 131072 bytes");
-  });
-
-  test("of which any one byte is changed is refused, whatever it becomes", () => {
-    const key = testKey();
-    const note = Buffer.from(signCheckpoint({ key }, tree));
-    for (let offset = 0; offset < note.length; offset += 1) {
-      for (const change of [1, 2, 4, 8, 16, 32, 64, 128, 0x20 ^ 0x0a]) {
-        const changed = Buffer.from(note);
-        changed[offset]! ^= change;
-        expect(() => openNote(changed.toString(), [key]), `byte ${offset}, ${change}`).toThrow(NoteError);
-      }
-    }
   });
 
   test("of any text opens again; cut or with something added it does not", () => {

@@ -2,8 +2,6 @@ import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
 import { parseNote } from "../../../snapshots/format/note.ts";
-import { updateLog } from "../../../snapshots/publish/public/log.ts";
-import { listPublicTree } from "../../../snapshots/publish/public/site.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { newestCommit } from "../../../snapshots/store/log/commits.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
@@ -45,7 +43,7 @@ describe.skipIf(!programs)("a store with three real witnesses", () => {
     const signing = (): Signing => ({ key, cosigner, witnesses: new Witnesses(policy) });
     const publish = (storage: Storage, bri: number, how: Signing = signing()) =>
       publishRecords(storage, records, bri, { signing: how });
-    return { key, cosigner, policy, witnesses, signing, publish };
+    return { key, policy, witnesses, publish };
   }
 
   const noteAt = (objects: Objects, key: string) => String(objects.get(key));
@@ -129,33 +127,6 @@ describe.skipIf(!programs)("a store with three real witnesses", () => {
     await expect(publish(storage, 604)).rejects.toThrow(told);
     expect((await newestCommit(storage))!.entry.commit).toBe(2);
     expect(witnesses[1]!.seen(key.name).size).toBe(2);
-  });
-
-  test("whose run was killed before it signed is signed by the next, which asks first", async () => {
-    const { key, cosigner, policy, publish, signing } = await publisher("prs.example/killed");
-    const objects: Objects = new Map();
-    const storage = memoryStorage(objects);
-    await publish(storage, 601);
-    await publish(storage, 602);
-    const whole = noteAt(objects, layout.logCheckpoint);
-    // Witnesses cosigned what the store lost: the same tree is signed and cosigned once more.
-    for (const at of [layout.logCheckpoint, layout.logCheckpointOf(2)]) objects.delete(at);
-    const answers = await updateLog(
-      storage,
-      await listPublicTree(storage),
-      (await newestCommit(storage))!,
-      signing(),
-    );
-    expect(cosigned(answers)).toEqual(["w0", "w1", "w2"]);
-    const signed = noteAt(objects, layout.logCheckpoint);
-    expect(signed.split("\n").slice(0, 5)).toEqual(whole.split("\n").slice(0, 5));
-    const log = {
-      logs: [{ key: cosigner, url: undefined }],
-      witnesses: policy.witnesses,
-      quorum: policy.quorum,
-    };
-    expect(judgeNote(log, signed).lacking).toBeUndefined();
-    expect(openNote(judgeNote(policy, signed).note, [key]).signers).toEqual([key]);
   });
 
   test("shows no checkpoint before those who answer have cosigned it", async () => {
