@@ -93,7 +93,7 @@ test("a power cut takes nothing back that was reported, and leaves a whole snaps
   const before = () => {
     if (killed) throw new Crash();
   };
-  const unknown = await publishNew(steppedStorage(storage, { before })).catch((error) => error);
+  const unknown = await publishNew(steppedStorage(storage, before)).catch((error) => error);
   expect(unknown).toMatchObject({
     code: "COMMIT_UNKNOWN",
     message: expect.stringMatching(/run again to find out$/),

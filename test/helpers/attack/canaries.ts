@@ -26,6 +26,8 @@ const paths = (key: string) => [
     `${archive}?cursor=${btoa(`[1,"${key}"]`)}`,
     `/api/v1/scores?${key}%zz`,
   ],
+  // The name of a parameter.
+  ...[`/api/v1/scores?${key}`, `/api/v1/status?${key}=1`, `${archive}?page=1&${key}=2`, `${archive}?=${key}`],
 ];
 
 /** Whole requests that hold a key in every place where one may end up, whether it belongs there or not. */

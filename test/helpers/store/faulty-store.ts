@@ -77,23 +77,18 @@ export async function expectAllGood(storage: Storage, snapshotId: string): Promi
   expect(await seenBy(storage)).toBe(snapshotId);
 }
 
-/** The storage of a process that dies at its n-th operation, counted from 0, and does nothing afterwards. */
+/** What the storage of a process throws that has died. */
 export class Crash extends Error {
   override readonly name = "Crash";
 }
 
-/** Runs `before` each operation on a storage, from 0, and `after` it; either may throw. */
-export function steppedStorage(
-  storage: Storage,
-  { before, after }: { before?: (n: number) => unknown; after?: (n: number) => unknown },
-): Storage {
+/** Calls `before` each operation on a storage, with its number from 0; it may throw. */
+export function steppedStorage(storage: Storage, before: (n: number) => unknown): Storage {
   let operations = 0;
   return aroundCalls(storage, async (work) => {
     const n = operations;
     operations += 1;
-    await before?.(n);
-    const result = await work();
-    await after?.(n);
-    return result;
+    await before(n);
+    return work();
   });
 }

@@ -176,7 +176,7 @@ describe("exported changes", () => {
         if (operation >= n) throw new Crash();
       };
       // The end of a process does not wait for what it began.
-      ended = await exported(steppedStorage(storage, { before })).then(
+      ended = await exported(steppedStorage(storage, before)).then(
         () => true,
         () => false,
       );

@@ -347,7 +347,7 @@ test("kills of any of a run's processes change nothing of what it leaves", async
           const before = (n: number) => {
             if (n >= point) throw new Crash();
           };
-          const error = await step(optionsOf(steppedStorage(storage, { before }))).catch((thrown) => thrown);
+          const error = await step(optionsOf(steppedStorage(storage, before))).catch((thrown) => thrown);
           if (!(error instanceof Crash)) return error;
         }
       };
