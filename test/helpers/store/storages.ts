@@ -32,20 +32,23 @@ export function countingStorage(storage: Storage): CountingStorage {
 /** Whether a call may change the store. */
 export const changes = ({ operation }: StorageCall) => operation !== "get" && operation !== "list";
 
-/** The same store with each of its operations handed to `around`, which carries it out. A list comes as a whole. */
+/**
+ * The same store with each of its operations handed to `around`, which carries it out, with what it is to write. A list
+ * comes as a whole.
+ */
 export function aroundCalls(
   storage: Storage,
-  around: <T>(work: () => Promise<T>, call: StorageCall) => Promise<T>,
+  around: <T>(work: () => Promise<T>, call: StorageCall, body?: Uint8Array) => Promise<T>,
 ): Storage {
   const call = (operation: StorageCall["operation"], key: string, bytes = 0) => ({ operation, key, bytes });
   return {
     ...storage,
     get: (key, options) => around(() => storage.get(key, options), call("get", key)),
-    put: (key, body) => around(() => storage.put(key, body), call("put", key, body.length)),
+    put: (key, body) => around(() => storage.put(key, body), call("put", key, body.length), body),
     putIfAbsent: (key, body) =>
-      around(() => storage.putIfAbsent(key, body), call("putIfAbsent", key, body.length)),
+      around(() => storage.putIfAbsent(key, body), call("putIfAbsent", key, body.length), body),
     replace: (key, body, tag) =>
-      around(() => storage.replace(key, body, tag), call("replace", key, body.length)),
+      around(() => storage.replace(key, body, tag), call("replace", key, body.length), body),
     async *list(prefix) {
       yield* await around(() => listed(storage, prefix), call("list", prefix));
     },

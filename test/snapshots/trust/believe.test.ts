@@ -9,7 +9,7 @@ import type { Storage } from "../../../snapshots/store/storage.ts";
 import { believe, requireStillNewest } from "../../../snapshots/trust/log/believe.ts";
 import { market, publishRecords } from "../../helpers/publish/records.ts";
 import { testKey } from "../../helpers/store/signing.ts";
-import { changedStorage, contentOf, memoryStorage } from "../../helpers/store/storages.ts";
+import { aroundCalls, contentOf, memoryStorage } from "../../helpers/store/storages.ts";
 
 // What a publisher makes of a log that is set back while it writes. attacks.test.ts sets it back before, and the world lets
 // it grow meanwhile.
@@ -53,17 +53,15 @@ test("a run whose commit another one has followed, and signed, signs nothing", a
 
 /** A store in which a thief puts a commit of snapshot 1 right above each commit that is made. */
 function followed(storage: Storage): Storage {
-  return changedStorage(storage, {
-    async putIfAbsent(key, body) {
-      const created = await storage.putIfAbsent(key, body);
-      if (!key.startsWith(layout.commit.prefix)) return created;
-      const { entry, digest } = JSON.parse(String(body));
-      const commit = entry.commit + 1;
-      const { digest: _, note: __, ...first } = (await readCommit(storage, 1))!;
-      const forged = seal({ ...first, entry: { ...first.entry, commit }, previous: digest });
-      await storage.putIfAbsent(layout.commit(commit), forged);
-      return created;
-    },
+  return aroundCalls(storage, async (work, { key }, body) => {
+    const created = await work();
+    if (!body || !key.startsWith(layout.commit.prefix)) return created;
+    const { entry, digest } = JSON.parse(String(body));
+    const commit = entry.commit + 1;
+    const { digest: _, note: __, ...first } = (await readCommit(storage, 1))!;
+    const forged = seal({ ...first, entry: { ...first.entry, commit }, previous: digest });
+    await storage.putIfAbsent(layout.commit(commit), forged);
+    return created;
   });
 }
 

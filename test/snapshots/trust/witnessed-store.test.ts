@@ -15,7 +15,7 @@ import { verify } from "../../../snapshots/verify/verify.ts";
 import { market, publishRecords } from "../../helpers/publish/records.ts";
 import { findWitness, startWitness, type TestWitness } from "../../helpers/servers/witness.ts";
 import { cosignersIn, policyOfTwo, testKey } from "../../helpers/store/signing.ts";
-import { changedStorage, memoryStorage } from "../../helpers/store/storages.ts";
+import { aroundCalls, memoryStorage } from "../../helpers/store/storages.ts";
 import { testFolder } from "../../helpers/store/test-folder.ts";
 
 // What a publisher and its witnesses make of one store. Each test has a log, and so an origin, of its own.
@@ -134,19 +134,10 @@ describe.skipIf(!programs)("a store with three real witnesses", () => {
     const objects: Objects = new Map();
     const storage = memoryStorage(objects);
     const lacking: string[] = [];
-    const seen = (at: string, body: Uint8Array) => {
-      if (!at.startsWith(layout.logCheckpoint)) return;
-      if (cosignersIn(policy, String(Buffer.from(body))).length < 3) lacking.push(at);
-    };
-    const watched = changedStorage(storage, {
-      async putIfAbsent(at, body) {
-        seen(at, body);
-        return storage.putIfAbsent(at, body);
-      },
-      async replace(at, body, tag) {
-        seen(at, body);
-        return storage.replace(at, body, tag);
-      },
+    const watched = aroundCalls(storage, (work, { key }, body) => {
+      const isShown = body !== undefined && key.startsWith(layout.logCheckpoint);
+      if (isShown && cosignersIn(policy, String(Buffer.from(body))).length < 3) lacking.push(key);
+      return work();
     });
     for (const bri of [601, 602]) await publish(watched, bri);
     const { note } = judgeNote(policy, noteAt(objects, layout.logCheckpoint));
@@ -160,20 +151,12 @@ test("a checkpoint that another publisher stores or changes meanwhile is merged 
   const line = (body: Uint8Array) =>
     `${signatureLine(testKey("other.example"), parseNote(String(Buffer.from(body))).text)}\n`;
   const met = new Set<string>();
-  const meanwhile = async (key: string, body: Uint8Array) => {
-    if (!key.startsWith(layout.logCheckpoint) || met.has(key)) return;
-    met.add(key);
-    objects.set(key, Buffer.concat([body, Buffer.from(line(body))]));
-  };
-  const slow = changedStorage(storage, {
-    async putIfAbsent(key, body) {
-      await meanwhile(key, body);
-      return storage.putIfAbsent(key, body);
-    },
-    async replace(key, body, tag) {
-      await meanwhile(key, body);
-      return storage.replace(key, body, tag);
-    },
+  const slow = aroundCalls(storage, (work, { key }, body) => {
+    if (body && key.startsWith(layout.logCheckpoint) && !met.has(key)) {
+      met.add(key);
+      objects.set(key, Buffer.concat([body, Buffer.from(line(body))]));
+    }
+    return work();
   });
   for (const [bri, size] of [
     [601, 1],
@@ -222,15 +205,13 @@ test("a run signs nothing of a size of which another tree was signed while it wa
   const bySize = layout.logCheckpointOf(1);
   const storage = memoryStorage(new Map());
   let asked = false;
-  const slow = changedStorage(storage, {
-    async get(name, options) {
-      // Read last before the run signs: all that remember a checkpoint have been asked.
-      if (name === bySize && !asked) {
-        asked = true;
-        await storage.put(bySize, other.get(bySize)!);
-      }
-      return storage.get(name, options);
-    },
+  const slow = aroundCalls(storage, async (work, { operation, key: name }) => {
+    // Read last before the run signs: all that remember a checkpoint have been asked.
+    if (operation === "get" && name === bySize && !asked) {
+      asked = true;
+      await storage.put(bySize, other.get(bySize)!);
+    }
+    return work();
   });
   const memory = await CheckpointFile.open(path);
   await expect(publishRecords(slow, records, 601, { signing: { key, memory } })).rejects.toMatchObject({
