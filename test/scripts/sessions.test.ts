@@ -2,9 +2,11 @@ import { execFile } from "node:child_process";
 import { mkdir, readdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import { expect, test } from "vitest";
+import { expect, onTestFinished, test } from "vitest";
+import { directoryStorage } from "../../snapshots/store/backends/directory.ts";
 import { verifierText } from "../../snapshots/trust/notes/note-keys.ts";
 import { type Ended, type programs, runCommand } from "../helpers/publish/commands.ts";
+import { serveTree } from "../helpers/servers/public-tree.ts";
 import { keyText, testKey } from "../helpers/store/signing.ts";
 import { testFolder } from "../helpers/store/test-folder.ts";
 
@@ -24,23 +26,27 @@ const given = {
   "other.key": keyText("other"),
   "witness.key": keyText("w", "", "cosignature-ed25519"),
   "ours.pub": verifierText(testKey()),
+  "other.pub": verifierText(testKey("prs.example/scores", "other")),
 };
 
 /** Nothing of what the environment of the tests may have. */
 const bare = Object.fromEntries(
   ["SIGNING_KEY", "SIGNING_NAME", "TRUSTED_KEYS", "TRUST_POLICY", "WITNESS_POLICY", "CHECKPOINT_FILE"]
     .concat("API_URL", "SITE_URL", "CONTACT", "STORE", "SNAPSHOT_STORE")
+    .concat("AWS_REGION", "AWS_ENDPOINT_URL_S3", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
     .map((name) => [name, ""]),
 );
 
 /** What differs from run to run, by the names that a session has for it. */
 class Names {
   readonly #from: string;
+  readonly #cdn: string;
   readonly #typed: string;
   readonly #names = new Map<string, string>();
 
-  constructor(from: string, typed: string) {
+  constructor(from: string, cdn: string, typed: string) {
     this.#from = from;
+    this.#cdn = cdn;
     this.#typed = typed;
   }
 
@@ -58,6 +64,7 @@ class Names {
   meant(line: string): string {
     const texts = new Map([...this.#names].map(([text, name]) => [name, text]));
     return line
+      .replaceAll("CDN", this.#cdn)
       .replace(/\b(KEY|ID|HASH)\d+\b/g, (name) => texts.get(name) ?? name)
       .replace(/\{(\d+)\*(.)\}/g, (_, count, one) => one.repeat(count))
       .replace(/\\u\{(..)\}/g, (_, hex) => String.fromCharCode(Number.parseInt(hex, 16)));
@@ -67,6 +74,7 @@ class Names {
     return (
       text
         .replaceAll(this.#from, "FOLDER")
+        .replaceAll(this.#cdn, "CDN")
         .replace(/prs_live_\w{38}/g, (key) => this.#nameOf("KEY", key))
         .replace(/\b[0-9a-f]{64}\b/g, (hash) => this.#nameOf("HASH", hash))
         .replace(/\b(?!9007199254740991)[0-9a-f]{16}\b/g, (id) => this.#nameOf("ID", id))
@@ -101,14 +109,17 @@ test.for(await readdir(sessions))("%s", async (session) => {
   await mkdir(from);
   for (const [name, text] of Object.entries(given)) await writeFile(join(from, name), `${text}\n`);
   const typed = (await readFile(file, "utf8")).split("\n").filter((line) => /^([$|#]|$)/.test(line));
-  const names = new Names(from, typed.join("\n"));
+  // What shows public/ of the session's store.
+  const { server, home } = await serveTree(directoryStorage(join(from, "store")), "/public/");
+  onTestFinished(() => void server.close());
+  const names = new Names(from, home.replace("/public/", ""), typed.join("\n"));
   const told: string[] = [];
   for (const [place, line] of typed.entries()) {
     told.push(line);
     if (!line.startsWith("$ ")) continue;
     if (line.startsWith("$ file ")) {
       const end = typed.findIndex((other, at) => at > place && !other.startsWith("|"));
-      const content = typed.slice(place + 1, end).map((each) => `${each.slice(2)}\n`);
+      const content = typed.slice(place + 1, end).map((each) => `${names.meant(each.slice(2))}\n`);
       await writeFile(join(from, line.slice(7)), content.join(""));
       continue;
     }

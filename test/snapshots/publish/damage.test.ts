@@ -241,15 +241,6 @@ test.each(["no JSON", "null", `{"bri":${"[".repeat(20_000)}${"]".repeat(20_000)}
   },
 );
 
-test("what a run that was stopped left torn, under the right names, is written again", async () => {
-  const objects = new Map(first);
-  for (const [key, bytes] of later)
-    if (!first.has(key) && !key.startsWith("public/log")) objects.set(key, bytes.subarray(0, 10));
-  const { report } = await publishCounted(sources, memoryStorage(objects), folder);
-  expect(report).toMatchObject({ outcome: "published", commit: 2 });
-  expect(await faultsOf(memoryStorage(objects))).toEqual([]);
-});
-
 test("rubbish under collecting/ is not read once it is an hour old, and named until then", async () => {
   const root = join(folder, "rubbish");
   const storage = countingStorage(directoryStorage(root));

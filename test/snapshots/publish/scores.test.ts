@@ -85,30 +85,6 @@ describe("histories and dimensions", () => {
     });
   });
 
-  test("of an old run that is new to the sources are another snapshot, though no record changed", async () => {
-    await inPlace(async ({ sql, storage, sources, publish }) => {
-      const before = (await publish()).report;
-      const old = await current(storage);
-      await sql.run(`INSERT INTO scores SELECT * REPLACE (updated_at - INTERVAL 1 HOUR AS updated_at) FROM scores
-        ORDER BY slug, updated_at DESC LIMIT 1`);
-      const { report } = await publish();
-      // The history, the part of the manifest that names it, and the manifest; the change record has no parts.
-      expect(report).toMatchObject({
-        outcome: "published",
-        commit: 2,
-        uploaded: { objects: 3 },
-        changeRecord: { objects: 1 },
-      });
-      expect(report.snapshotId).not.toBe(before.snapshotId);
-      expect((await current(storage)).scores).toMatchObject({
-        list: old.scores.list,
-        records: old.scores.records,
-        dimensions: old.scores.dimensions,
-      });
-      await expectDetails(storage, sources);
-    });
-  });
-
   test("are stored anew only where one protocol's new score changes them", async () => {
     await inPlace(async ({ sql, storage, sources, publish }) => {
       await publish();
@@ -132,17 +108,6 @@ describe("histories and dimensions", () => {
         if (passed === undefined) expect(others).toBeLessThanOrEqual(11);
         else expect(others).toBe(passed);
       }
-    });
-  });
-
-  test("of a protocol that is gone are gone, and change the ranks of the others", async () => {
-    await inPlace(async ({ sql, storage, sources, publish }) => {
-      await publish();
-      const gone = Object.keys((await current(storage)).scores.histories).at(-1)!;
-      await sql.run("DELETE FROM scores WHERE slug = $slug", { slug: gone });
-      await publish();
-      await expectDetails(storage, sources);
-      expect(Object.keys((await current(storage)).scores.histories)).not.toContain(gone);
     });
   });
 });

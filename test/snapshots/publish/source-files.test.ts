@@ -3,7 +3,6 @@ import { join } from "node:path";
 import { expect, test, vi } from "vitest";
 import { idHash } from "../../../snapshots/index/id-table.ts";
 import { ExternalSort } from "../../../snapshots/publish/external-sort.ts";
-import { contentOf, hashContents } from "../../../snapshots/sources/files/source-files.ts";
 import { sha256 } from "../../../snapshots/store/layout.ts";
 import { withDuckDb } from "../../helpers/archive/sql.ts";
 import { snapshotCommand } from "../../helpers/publish/commands.ts";
@@ -113,14 +112,6 @@ test("a failure is told, and the sources are closed, even when what was sorted c
       .finally(() => removal.mockRestore());
     expect(closed).toBe(true);
   });
-});
-
-test("the cause is told when the bytes of a file cannot be read", async () => {
-  const file = { path: join(folder, "nowhere.parquet"), name: "nowhere.parquet", fingerprint: "" };
-  const hashed = await hashContents([file]);
-  expect(() => contentOf(file, hashed)).toThrow(
-    expect.objectContaining({ cause: expect.objectContaining({ code: "ENOENT" }) }),
-  );
 });
 
 test("files on S3 that have not changed are not even fetched, whichever machine runs the publisher", async () => {
