@@ -18,7 +18,7 @@ import { listenLocally, nodeOptions } from "../helpers/servers/programs.ts";
 import { testFolder } from "../helpers/store/test-folder.ts";
 
 /** Fewer than a user gets, as the whole sample takes long. */
-const markets = 3000;
+const markets = 1000;
 /** A copy of the project, so that the store of this one is left alone. */
 const project = testFolder();
 const children: ChildProcess[] = [];
@@ -142,12 +142,6 @@ describe("npm start", () => {
     expect(await readdir(records)).toHaveLength(1);
     second.child.kill("SIGINT");
     expect(await second.ended).toBe(0);
-
-    const third = await start("0");
-    expect(keysIn(third.output.out)).toEqual(keysIn(second.output.out));
-    expect(third.output.err).toBe("");
-    third.child.kill("SIGTERM");
-    expect(await third.ended).toBe(0);
   });
 
   test("demo keys that open nothing, or something else, are replaced", async () => {
@@ -157,27 +151,20 @@ describe("npm start", () => {
     const { developer, aegis } = JSON.parse(saved);
     const { records } = await readKeys(storage);
     const idOf = (key: string) => records.find(({ secretHash }) => secretHash === sha256(key))!.id;
-    for (const harm of [
-      () => writeFile(file, saved.slice(0, -20)),
-      () => writeFile(file, JSON.stringify({ developer: aegis, aegis: developer })),
-      async () => {
-        await writeFile(file, saved);
-        await revokeKey(storage, idOf(aegis), new Date());
-      },
-    ]) {
+    for (const [harm, replaced] of [
+      [async () => {}, false],
+      [() => writeFile(file, saved.slice(0, -20)), true],
+      [() => writeFile(file, JSON.stringify({ developer: aegis, aegis: developer })), true],
+      [() => revokeKey(storage, idOf(aegis), new Date()).then(() => writeFile(file, saved)), true],
+    ] as const) {
       await harm();
-      const started = await start("0");
-      const { out, err } = started.output;
-      expect(err).toBe("");
-      const keys = keysIn(out);
+      const { child, output, ended } = await start("0");
+      expect(output.err).toBe("");
+      const keys = keysIn(output.out);
       expect(Object.values(JSON.parse(await readFile(file, "utf8")))).toEqual(keys);
-      expect(keys.filter((key) => saved.includes(key))).toEqual([]);
-      for (const line of out.split("\n").filter((line) => line.startsWith("  curl -H 'Auth"))) {
-        const { stdout } = await run("sh", ["-c", `${line} -sSi --max-time 60`]);
-        expect(stdout).toMatch(/^HTTP\/1\.1 200 /);
-      }
-      started.child.kill("SIGTERM");
-      expect(await started.ended).toBe(0);
+      expect(keys.map((key) => saved.includes(key))).toEqual([!replaced, !replaced]);
+      child.kill("SIGTERM");
+      expect(await ended).toBe(0);
     }
   });
 
