@@ -9,7 +9,7 @@ import { IntegrityError, VerificationError } from "../../proxy/site/client/clien
 import { errors, Fault } from "../../schemas/errors.ts";
 import { retention } from "../../schemas/store/stored-objects.ts";
 import { formatVersion } from "../../schemas/versions.ts";
-import { counted, exitCodeOf } from "../../scripts/cli.ts";
+import { exitCodeOf } from "../../scripts/cli.ts";
 import { issueKey } from "../../snapshots/keys/keys.ts";
 import { sampleDefaults } from "../../snapshots/sample/sample.ts";
 import { contractJsonSchema } from "../../snapshots/sources/contract/describe-contract.ts";
@@ -51,38 +51,22 @@ function run(line: string) {
   return runCommand(name as keyof typeof programs, args, { from: folder });
 }
 
-describe("--help and -h", () => {
-  const snapshot = ["--sources SOURCES", `(default: ${retention.keepHours})`];
-  test.for<[string, string[]]>([
-    ["start --help", ["npm start", "PORT (default: 8080)"]],
-    ["sample -h", ["--out DIR", "(required)", `(default: ${sampleDefaults.markets})`, "--seed N", "--json"]],
-    ["snapshot --help", [...snapshot, "--resume", "--dry-run", "FILE.sql", "rollback"]],
-    [
-      "snapshot gc --store nowhere --help",
-      [
-        ...["hours", "commits", "daily", "monthly", "changes-days"].map((of) => `--keep-${of} N`),
-        "--dry-run",
-      ],
-    ],
-    ["snapshot check -h", ["--sources SOURCES", "(required)", "--json", "without a store"]],
-    ["snapshot contract -h", ["--sql", "--json", "CREATE TABLE", "JSON Schema"]],
-    ["snapshot export -h", ["--snapshot ID", "--json"]],
-    ["keys issue -h", ["--plan developer|aegis", "(default: the plan's)", "--create", "(default: off)"]],
-    ["ask -h", ["[--by LIST]", "QUERY", "--entry HASH", "--json", "Exit code 2"]],
-    ["keys rotate -h", ["rotate ID", "--grace TIME", "(default: 24h)", "at most 30d"]],
-    ["test/bench/bench --help", ["--markets N", ".local/bench.json"]],
-    [
-      "scripts/proxy --help",
-      variables.map(({ name, fixed, otherwise }) => `${name} (default: ${fixed ?? otherwise})`),
-    ],
-  ])("%s", async ([line, told]) => {
-    const [script, ...args] = line.split(" ");
-    const asProcess = script!.includes("/");
-    const { code, stdout, stderr } = await (asProcess ? runProcess(script!, args) : run(line));
-    expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
-    for (const part of told) expect(stdout).toContain(part);
-    if (/ (gc|publish|issue|rotate) /.test(line)) expect(stdout.match(/npm run/g)).toHaveLength(1);
-  });
+// That it tells all options is seen in test/project/named.test.ts.
+test.for<[string, ...string[]]>([
+  ["sample -h", "--out DIR", "(required)", `(default: ${sampleDefaults.markets})`, "--seed N", "--json"],
+  ["snapshot --help", "--sources SOURCES", `(default: ${retention.keepHours})`, "FILE.sql", "rollback"],
+  ["snapshot contract -h", "--sql", "--json", "CREATE TABLE", "JSON Schema"],
+  ["keys issue -h", "--plan developer|aegis", "(default: the plan's)", "--create", "(default: off)"],
+  ["keys rotate -h", "rotate ID", "--grace TIME", "(default: 24h)", "at most 30d"],
+  [
+    "start --help",
+    ...variables.map(({ name, fixed, otherwise }) => `${name} (default: ${fixed ?? otherwise})`),
+  ],
+])("%s tells of the command", async ([line, ...told]) => {
+  const { code, stdout, stderr } = await run(line);
+  expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
+  for (const part of told) expect(stdout).toContain(part);
+  if (/ (issue|rotate) /.test(line)) expect(stdout.match(/npm run/g)).toHaveLength(1);
 });
 
 const node22 = findNode("22");
@@ -238,12 +222,6 @@ test.each([
 ])("%o ends a command with %i", (error, code) => {
   expect(exitCodeOf(error)).toBe(code);
 });
-
-test.each([
-  ["1 witness", counted(1, "witness")],
-  ["2 witnesses", counted(2, "witness")],
-  ["0 files", counted(0, "file")],
-])("reports count %s", (words, spelled) => expect(spelled).toBe(words));
 
 test("every code of an error that the table has is given to one", async () => {
   const given = new Set<string>();
