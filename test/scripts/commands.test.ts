@@ -69,6 +69,10 @@ test.for<[string, ...string[]]>([
   if (/ (issue|rotate) /.test(line)) expect(stdout.match(/npm run/g)).toHaveLength(1);
 });
 
+test("the proxy's own help tells of its variables", async () => {
+  expectEnd(await runProcess("scripts/proxy", ["--help"]), 0, "SNAPSHOT_STORE", "PORT (default: 8080)");
+});
+
 const node22 = findNode("22");
 test.skipIf(!node22)("every command loads in Node 22, which macOS may have", async () => {
   const loaded = Object.keys(programs).flatMap((name) => ["--import", `./scripts/${name}.ts`]);
