@@ -18,7 +18,7 @@ import { listenLocally, nodeOptions } from "../helpers/servers/programs.ts";
 import { testFolder } from "../helpers/store/test-folder.ts";
 
 /** Fewer than a user gets, as the whole sample takes long. */
-const markets = 1000;
+const markets = 2000;
 /** A copy of the project, so that the store of this one is left alone. */
 const project = testFolder();
 const children: ChildProcess[] = [];
