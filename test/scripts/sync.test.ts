@@ -25,14 +25,6 @@ import { testKey } from "../helpers/store/signing.ts";
 import { mountSmallDisk } from "../helpers/store/small-disk.ts";
 import { testFolder } from "../helpers/store/test-folder.ts";
 
-// A run waits a second before it asks again what is behind. Here it is a moment.
-vi.mock("node:timers/promises", async (original) => {
-  const timers = await original<typeof import("node:timers/promises")>();
-  const { setTimeout } = timers;
-  const shorter: typeof setTimeout = (time, ...more) => setTimeout(time === 1000 ? 50 : time, ...more);
-  return { ...timers, setTimeout: shorter };
-});
-
 const folder = testFolder();
 let proxy: TestProxy;
 let link: AlteringLink;
@@ -438,6 +430,7 @@ describe("an answer", () => {
   });
 });
 
+// A run waits a second before it asks again what is behind.
 describe.concurrent("--trusted-key", () => {
   /** A service of its own, that a key signs for. The run of a copy presents a key of it, and trusts that one. */
   async function signedService({ onTestFinished }: TestContext, key = testKey()) {
