@@ -202,15 +202,6 @@ describe.skipIf(!environment || !nginx || !redisServer)("the service, put up wit
       "transfer-encoding": "chunked",
     });
     expect(lines.map((line) => JSON.parse(line).id).toSorted()).toEqual(ids);
-    // What no cursor could carry is refused by the proxy; nginx, which takes no head of any length, does not get to see
-    // it.
-    const ofOutcome = (length: number) =>
-      askRows(`http://127.0.0.1:${balancer.port}${archive}?outcome=${"x".repeat(length)}`, bearer(key.key));
-    const refused = await ofOutcome(14_000);
-    expect(refused.status).toBe(400);
-    refused.leave();
-    const none = await ofOutcome(256);
-    expect([none.status, none.headers["x-count"], await none.toEnd()]).toEqual([200, "0", []]);
   });
 
   test("the proxies are restarted one after the other under load, and no request is lost", async () => {

@@ -4,16 +4,14 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { ExportList } from "../../schemas/envelopes.ts";
 import { exportNewest } from "../helpers/archive/exports.ts";
 import { startTestProxy, type TestProxy } from "../helpers/http/proxy.ts";
-import { bearer, type Call, call, outcome, raw, remaining, until } from "../helpers/http/proxy-client.ts";
+import { bearer, call, raw, remaining, until } from "../helpers/http/proxy-client.ts";
 import { publishArchive } from "../helpers/publish/records.ts";
 import { findNginx, type Nginx, startBalancer } from "../helpers/servers/nginx.ts";
 import { listenLocally } from "../helpers/servers/programs.ts";
-import { findRedis, type TestRedis, testRedis } from "../helpers/servers/redis.ts";
 import { testFolder } from "../helpers/store/test-folder.ts";
 
 const list = "/api/v1/scores";
 const nginx = findNginx();
-const redisServer = findRedis();
 
 describe.skipIf(!nginx)("a load balancer", () => {
   test("goes on with a proxy whose answer it could not take, and takes a long head", async () => {
@@ -30,74 +28,12 @@ describe.skipIf(!nginx)("a load balancer", () => {
   });
 });
 
-describe.skipIf(!nginx || !redisServer)("two proxies behind one load balancer", () => {
-  let redis: TestRedis;
-  let proxies: [TestProxy, TestProxy];
-  let balancer: Nginx;
-  beforeAll(async () => {
-    redis = await testRedis(redisServer!);
-    await redis.start();
-    const one = await startTestProxy({ quotaStore: redis.url, trustProxy: { hops: 1 }, pollSeconds: 0.1 });
-    proxies = [one, await one.another()];
-    const ports = proxies.map(({ port }) => port);
-    balancer = await startBalancer(nginx!, ports);
-    const [, two] = proxies;
-    // Redis forgets a day by its own clock; this one it will not see.
-    one.clock.now = two.clock.now = Date.parse("2100-03-01T12:00:00.000Z");
-  });
-  afterAll(async () => {
-    await balancer?.stop();
-    // The second first: the first one's removes the folder.
-    for (const proxy of proxies?.toReversed() ?? []) await proxy.stop();
-    await redis?.stop();
-  });
-
-  const get = (path: string, how?: Call) => call(balancer.port, path, how);
-  /** A client of another address of loopback, with so many connections. */
-  const client = (localAddress: string, maxSockets: number) =>
-    new Agent({ keepAlive: true, maxSockets, localAddress });
-  const answered = ({ logged }: TestProxy) => logged.filter((line) => line.includes('"answered"')).length;
-
-  test("Free is counted by client address, exactly over both", async () => {
-    const [before, agent, other] = [proxies.map(answered), client("127.0.0.2", 20), client("127.0.0.3", 1)];
-    const answers = await Promise.all(Array.from({ length: 1100 }, () => get(list, { agent })));
-    const passed = answers.filter(({ status }) => status === 200).map(remaining);
-    expect(passed.sort((a, b) => a - b)).toEqual(Array.from({ length: 1000 }, (_, left) => left));
-    const refused = answers.filter(({ status }) => status !== 200).map(outcome);
-    expect(refused).toEqual(Array.from({ length: 100 }, () => "429 QUOTA_EXCEEDED"));
-    expect(remaining(await get(list, { agent: other }))).toBe(999);
-    for (const [place, proxy] of proxies.entries())
-      expect(answered(proxy) - before[place]!).toBeGreaterThan(400);
-    for (const each of [agent, other]) each.destroy();
-  });
-
-  test("what a client claims of its address changes nothing", async () => {
-    const agent = client("127.0.0.4", 1);
-    const claims = [
-      ["X-Forwarded-For", "192.0.2.1"],
-      ["X-Forwarded-For", "127.0.0.5"],
-      ["X-Forwarded-For", "192.0.2.1, 192.0.2.2,"],
-      ["X-Forwarded-For", "192.0.2.1", "X-Forwarded-For", "192.0.2.3"],
-      ["X-Forwarded-For", ""],
-      ["x-forwarded-for", "rubbish\t, ::1"],
-      ["Forwarded", "for=192.0.2.9", "X-Real-IP", "192.0.2.9", "X_Forwarded_For", "192.0.2.9"],
-      ["Connection", "X-Forwarded-For", "X-Forwarded-For", "192.0.2.4"],
-    ];
-    let left = 1000;
-    for (const headers of [...claims, ...claims]) {
-      left -= 1;
-      expect(remaining(await get(list, { headers, agent })), headers.join(" ")).toBe(left);
-    }
-    agent.destroy();
-  });
-});
-
 const folder = testFolder();
 const [archive, changes, exportList] = ["historical", "changes", "exports"].map(
   (name) => `/api/v1/markets/${name}`,
 ) as [string, string, string];
 
-describe("an answer that is sent as it is read", () => {
+describe("an answer behind the load balancer", () => {
   let proxy: TestProxy;
   let key: string;
   let balancer: Nginx | undefined;
@@ -126,7 +62,7 @@ describe("an answer that is sent as it is read", () => {
   const get = (path: string, headers: Record<string, string> = {}) =>
     proxy.get(path, { headers: { ...bearer(key), ...headers } });
 
-  test("tells nginx not to read ahead of the client, and no other answer does", async () => {
+  test("that is sent as it is read tells nginx not to read ahead, and no other answer does", async () => {
     const told = async (path: string, headers: Record<string, string> = {}) => {
       const answer = await get(path, headers);
       expect([200, 206], answer.text).toContain(answer.status);
@@ -185,6 +121,26 @@ describe("an answer that is sent as it is read", () => {
       [...head, `Content-Length: ${body.length}`, "", body].join("\r\n"),
     );
     expect(answer).toMatch(/^HTTP\/1\.1 200 [\s\S]*"aave"/);
+  });
+
+  test.skipIf(!nginx)("is counted to its client, whatever that claims of its address", async () => {
+    const agent = new Agent({ keepAlive: true, maxSockets: 1, localAddress: "127.0.0.4" });
+    const claims = [
+      ["X-Forwarded-For", "192.0.2.1"],
+      ["X-Forwarded-For", "127.0.0.5"],
+      ["X-Forwarded-For", "192.0.2.1, 192.0.2.2,"],
+      ["X-Forwarded-For", "192.0.2.1", "X-Forwarded-For", "192.0.2.3"],
+      ["X-Forwarded-For", ""],
+      ["x-forwarded-for", "rubbish\t, ::1"],
+      ["Forwarded", "for=192.0.2.9", "X-Real-IP", "192.0.2.9", "X_Forwarded_For", "192.0.2.9"],
+      ["Connection", "X-Forwarded-For", "X-Forwarded-For", "192.0.2.4"],
+    ];
+    let left = 1000;
+    for (const headers of [...claims, ...claims]) {
+      left -= 1;
+      expect(remaining(await call(balancer!.port, list, { headers, agent })), headers.join(" ")).toBe(left);
+    }
+    agent.destroy();
   });
 
   test.skipIf(!nginx)("reaches the client line by line", async () => {

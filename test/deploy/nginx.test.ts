@@ -2,8 +2,6 @@ import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { publishedSite } from "../../proxy/site/files.ts";
-import { ScoreList } from "../../schemas/envelopes.ts";
-import { ProtocolScore } from "../../schemas/records.ts";
 import type { Manifest } from "../../schemas/store/stored-objects.ts";
 import { tilesOf } from "../../snapshots/format/log-tiles.ts";
 import { sampleDefaults, writeSample } from "../../snapshots/sample/sample.ts";
@@ -60,21 +58,6 @@ function testTree(
   get: (target: string, how?: Call) => Promise<Answer>,
   keysUnder: (prefix: string) => Promise<string[]>,
 ): void {
-  test("answers the list and every record under stable names, as published", async () => {
-    const list = ScoreList.parse((await get(`/${layout.stableScoreList}`)).json());
-    expect(list.count).toBe(protocols);
-    expect(list.scores.map(({ slug }) => slug).sort()).toEqual(
-      Object.keys(on.manifest.scores.records).sort(),
-    );
-    for (const entry of list.scores) {
-      const record = ProtocolScore.parse((await get(`/${layout.stableScore(entry.slug)}`)).json());
-      const { category, chain, tvl } = record.metadata;
-      expect({ ...record, category, chain, tvl }).toMatchObject(entry);
-      const stored = await on.storage.get(layout.publicObject(on.manifest.scores.records[entry.slug]!.hash));
-      expect(record).toEqual(JSON.parse(stored!.toString()));
-    }
-  });
-
   test("sends every public object with its type, cache rule, ETag and CORS", async () => {
     const keys = await keysUnder("public/");
     expect(keys).toEqual(
