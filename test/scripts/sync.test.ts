@@ -52,15 +52,24 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-const corrected = (one: HistoricalMarket) => ({ ...one, resolvedOutcome: "Corrected", disputed: true });
+/** Its texts look like other times, and one has a separator of lines to JavaScript, which is none to JSON. */
+const corrected = (one: HistoricalMarket): HistoricalMarket => ({
+  ...one,
+  question: 'a trap:\u2028 ,"resolvedAt":"9999-01-01T00:00:00.000Z"',
+  dimensions: one.dimensions.map((each) => ({
+    ...each,
+    references: [{ a: 1, resolvedAt: "9999-01-01T00:00:00.000Z" }],
+  })),
+});
 const archives = {
   first: marketsOf(0, 120),
-  /** Two withdrawn, three corrected, of which one moves, and twenty new ones. */
+  /** Two withdrawn, two corrected, one moved to the time of another, and twenty new ones. */
   second: [
     ...marketsOf(2, 10),
     ...marketsOf(10, 12).map(corrected),
-    { ...market(12), resolvedAt: market(80).resolvedAt },
-    ...marketsOf(13, 140),
+    ...marketsOf(12, 80),
+    { ...market(80), resolvedAt: market(12).resolvedAt },
+    ...marketsOf(81, 140),
   ],
 };
 
