@@ -5,22 +5,21 @@ import { compressors } from "hyparquet-compressors";
 import type { HistoricalMarket } from "../../../schemas/records.ts";
 
 type Struct = Record<string, unknown>;
-type Rename = readonly [source: string, published: string, convert?: (value: unknown) => unknown];
+type Convert = (value: unknown) => unknown;
 
-/** Members in an order, under their published names. */
-function members(...fields: readonly (string | Rename)[]): (value: unknown) => Struct {
-  const renames = fields.map((field): Rename => (typeof field === "string" ? [field, field] : field));
+/** Members in an order, by the names of their columns, under those that they are published by. */
+function members(names: string, converts: Record<string, Convert> = {}): (value: unknown) => Struct {
+  const published = (name: string) => name.replace(/_(\w)/g, (_, letter) => letter.toUpperCase());
   return (value) => {
     const struct = value as Struct;
-    const entries = renames.map(([source, published, convert = plain]) => [
-      published,
-      convert(struct[source]),
-    ]);
+    const entries = names
+      .split(" ")
+      .map((name) => [published(name), (converts[name] ?? plain)(struct[name])] as const);
     return Object.fromEntries(entries);
   };
 }
 
-function listOf(convert: (value: unknown) => unknown): (value: unknown) => unknown[] {
+function listOf(convert: Convert): Convert {
   return (value) => (value as unknown[]).map(convert);
 }
 
@@ -38,56 +37,28 @@ function timestamp(value: unknown): string {
   return new Date(Number((value as bigint) / 1000n)).toISOString();
 }
 
-const evidence = members("type", "label", "pattern", [
-  "reference",
-  "reference",
-  members("label", "url", "kind"),
-]);
-const dimension = members(
-  "key",
-  "name",
-  "score",
-  "weight",
-  "description",
-  ["evidence", "evidence", listOf(evidence)],
-  "references",
-  ["computation", "computation", members("baseline", "raises", "lowers")],
+const reference = members("label url kind");
+const evidence = listOf(members("type label pattern reference", { reference }));
+const computation = members("baseline raises lowers");
+const dimensions = listOf(
+  members("key name score weight description evidence references computation", { evidence, computation }),
 );
 
 /** INTERFACE 2.4, in its order. */
 const market = members(
-  "id",
-  "slug",
-  "question",
-  "category",
-  "composite",
-  "tier",
-  "status",
-  ["resolved_outcome", "resolvedOutcome"],
-  ["resolved_at", "resolvedAt", timestamp],
-  ["resolution_source", "resolutionSource"],
-  "disputed",
-  ["top_risk_driver", "topRiskDriver"],
-  ["flagged_count", "flaggedCount"],
-  ["formula_version", "formulaVersion"],
-  ["weight_version", "weightVersion"],
-  ["dimensions", "dimensions", listOf(dimension)],
+  "id slug question category composite tier status resolved_outcome resolved_at resolution_source disputed " +
+    "top_risk_driver flagged_count formula_version weight_version dimensions",
+  { resolved_at: timestamp, dimensions },
 );
 
 /** INTERFACE 2.1, in its order. */
 const score = members(
-  "slug",
-  "bri",
-  ["forge_scale", "forgeScale"],
-  ["forge_scale_num", "forgeScaleNum"],
-  "confidence",
-  "delta",
-  ["updated_at", "updatedAt", timestamp],
-  ["evidence_hash", "evidenceHash"],
-  "dimensions",
-  ["cascade", "cascade", members(["blast_radius", "blastRadius"], ["upstream_deps", "upstreamDeps"])],
-  "findings",
-  ["metadata", "metadata", members("category", "chain", "tvl", "contracts", ["z_factor", "zFactor"])],
+  "slug bri forge_scale forge_scale_num confidence delta updated_at evidence_hash dimensions cascade findings metadata",
+  {
+    updated_at: timestamp,
+    cascade: members("blast_radius upstream_deps"),
+    metadata: members("category chain tvl contracts z_factor"),
+  },
 );
 
 /** The markets of Parquet sources as they should be published, in the archive's order; read without DuckDB. */
