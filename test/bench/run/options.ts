@@ -1,40 +1,30 @@
-import { integerOption, type Shell, usageError } from "../../../scripts/cli.ts";
-import type { Option, ValuesOf } from "../../../scripts/program.ts";
+import { type Shell, usageError } from "../../../scripts/cli.ts";
+import { flag, number, text, type ValuesOf } from "../../../scripts/program.ts";
 import { rowNumbers } from "../rows/rows.ts";
 import type { Effort, Options } from "./run.ts";
 
 /** The options of `npm run bench`. */
 export const benchOptions = {
-  markets: {
-    type: "string",
-    value: "N",
-    does: "size of the archive",
-    otherwise: "1000000, with --quick 20000",
-  },
-  quick: { type: "boolean", does: "short rounds over a small archive: minutes, and figures that say little" },
-  rows: {
-    type: "string",
-    value: "A,B",
-    does: `only these rows of the table, of ${rowNumbers.join(", ")}`,
-    otherwise: "all",
-  },
-  keep: {
-    type: "string",
-    value: "DIR",
-    does: "where sample, stores and databases are kept for the next run",
+  markets: number(
+    "size of the archive",
+    { min: 2_000, max: 100_000_000 },
+    { otherwise: "1000000, with --quick 20000" },
+  ),
+  quick: flag("short rounds over a small archive: minutes, and figures that say little"),
+  rows: text("A,B", `only these rows of the table, of ${rowNumbers.join(", ")}`, { otherwise: "all" }),
+  keep: text("DIR", "where sample, stores and databases are kept for the next run", {
     otherwise: "deleted at the end",
-  },
-  json: { type: "string", value: "FILE", default: ".local/bench.json", does: "all rounds as JSON" },
-} as const satisfies Record<string, Option>;
+  }),
+  json: text("FILE", "all rounds as JSON", { default: ".local/bench.json" }),
+};
 
 const thorough: Effort = { rounds: 5, seconds: 8, runs: 3, filters: 300, requests: 400 };
 const quick: Effort = { rounds: 3, seconds: 1, runs: 2, filters: 100, requests: 100 };
 
 /** Makes sense of the options' values. Throws USAGE. */
 export function readOptions(shell: Shell, values: ValuesOf<typeof benchOptions>): Options {
-  const { markets = values.quick ? "20000" : "1000000" } = values;
   return {
-    markets: integerOption("markets", markets, { min: 2_000, max: 100_000_000 }),
+    markets: values.markets ?? (values.quick ? 20_000 : 1_000_000),
     rows: values.rows === undefined ? rowNumbers : readRows(values.rows),
     keep: values.keep === undefined ? undefined : shell.path(values.keep),
     json: shell.path(values.json),
