@@ -1,6 +1,5 @@
 import { type ComponentChildren, type ComponentProps, createContext } from "preact";
 import { useContext, useLayoutEffect, useRef, useState } from "preact/hooks";
-import type { ForgeTier } from "../../../../schemas/versions.ts";
 import { stepOf, tiers } from "../model/words.ts";
 
 /** The width in CSS pixels of all pictures within, where they are drawn for a file. */
@@ -135,29 +134,20 @@ function useWidth(fallback: number) {
   return { ref, width };
 }
 
-/** The range of the scores that have a tier. */
-export interface Band {
-  name: ForgeTier;
-  /** From 1 to 7. */
-  number: number;
-  from: number;
-  to: number;
-}
-
 /**
  * The bands of the tiers, lowest first, from the scores that have them: the service publishes tiers, not their borders.
  * A score between two bands may be of either tier. Undefined when scores of one tier lie among those of another, as
  * after a change of the formula.
  */
-export function tierBands(
-  scores: readonly { bri: number; forgeScale: string }[],
-): readonly Band[] | undefined {
+export function tierBands(scores: readonly { bri: number; forgeScale: string }[]) {
   const bands = tiers.flatMap((name, index) => {
     const own = scores.filter(({ forgeScale }) => forgeScale === name).map(({ bri }) => bri);
     return own.length > 0 ? [{ name, number: index + 1, from: Math.min(...own), to: Math.max(...own) }] : [];
   });
   return bands.every(({ from }, index) => from > (bands[index - 1]?.to ?? -1)) ? bands : undefined;
 }
+
+export type Band = NonNullable<ReturnType<typeof tierBands>>[number];
 
 /** A bar of length `value / max`, to stand beside its number. `mark` is a second value. */
 export const Bar = ({ value, max, mark }: { value: number; max: number; mark?: number }) => (

@@ -36,21 +36,13 @@ export function useStored<T>(select: (state: State) => T): T {
 }
 
 /** The answer to a request. The value before stays while another is requested, and goes away with an error. */
-export interface Loaded<T> {
-  value: T | undefined;
-  error: unknown;
-  busy: boolean;
-  again: () => void;
-}
+export type Loaded<T> = ReturnType<typeof useLoaded<T>>;
 
 /**
  * Loads when the component is drawn first, when an input changes, and when the site shows everything anew. `load` must
  * end when its signal is aborted, which happens when the answer is no longer wanted.
  */
-export function useLoaded<T>(
-  load: (signal: AbortSignal) => Promise<T>,
-  inputs: readonly unknown[],
-): Loaded<T> {
+export function useLoaded<T>(load: (signal: AbortSignal) => Promise<T>, inputs: readonly unknown[]) {
   const round = useStored((state) => state.round);
   const [settled, settle] = useState<{ asking?: object; value?: T; error?: unknown }>({});
   const { asking, again } = useAsking(

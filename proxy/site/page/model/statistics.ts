@@ -2,12 +2,7 @@ import type { ScoreFacet } from "../../../../schemas/envelopes.ts";
 import { grouped, percent, signed } from "./words.ts";
 
 /** A share with its 95 % interval. `n` is the size of the group. */
-export interface Estimate {
-  share: number;
-  low: number;
-  high: number;
-  n: number;
-}
+export type Estimate = ReturnType<typeof wilson>;
 
 /** The quantile of the normal distribution for a 95 % interval. */
 const z = 1.959964;
@@ -16,7 +11,7 @@ const z = 1.959964;
  * The share of `hits` among `n`, with its 95 % interval after Wilson, which holds for small shares and small numbers
  * too.
  */
-export function wilson(hits: number, n: number): Estimate {
+export function wilson(hits: number, n: number) {
   if (n === 0) return { share: 0, low: 0, high: 1, n };
   const share = hits / n;
   const scale = 1 + z ** 2 / n;

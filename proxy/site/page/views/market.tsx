@@ -295,14 +295,15 @@ function Proof({ market, snapshot, asOf }: ProofProps) {
       </form>
       <div role="status">
         {verdict.error !== undefined && <Failure error={verdict.error} />}
-        {verdict.proof && <Chain proof={verdict.proof} publisher={verdict.publisher ?? ""} />}
+        {verdict.proof && <Chain proven={verdict.proof} publisher={verdict.publisher ?? ""} />}
       </div>
       <Copyable name="Request of the proof" text={`curl -sS -H "x-api-key: $KEY" "${path}"`} />
     </Section>
   );
 }
 
-function Chain({ proof: { market, proof, snapshotId, commit, checkpoint }, publisher }: ChainProps) {
+function Chain({ proven, publisher }: { proven: MarketProof; publisher: string }) {
+  const { market, proof, snapshotId, commit, checkpoint } = proven;
   const { page, segment, archive } = proof;
   const signature = publisher
     ? `which the publisher signed as commit ${grouped(commit)}.`
@@ -332,9 +333,4 @@ function Chain({ proof: { market, proof, snapshotId, commit, checkpoint }, publi
       </ol>
     </>
   );
-}
-
-interface ChainProps {
-  proof: MarketProof;
-  publisher: string;
 }

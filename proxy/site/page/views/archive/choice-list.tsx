@@ -116,37 +116,24 @@ export function FacetTitle({ facet }: { facet: string }) {
   return <h3>{about ? <Term about={about}>{title}</Term> : title}</h3>;
 }
 
-interface Choice {
-  value: string;
-  /** Its spellings, the most frequent first. They count together. */
-  spellings: string[];
-  count: number;
-  disputed: number;
-}
+type Choice = ReturnType<typeof choicesOf>[number];
 
 const chosenIn = (query: URLSearchParams, facet: string) =>
   query.get(facet)?.split(facet === "tier" ? "," : /$^/) ?? [];
 
-/** The choices of a facet, those in the query first. */
-function choicesOf(facet: string, { buckets }: LabelFacet, query: URLSearchParams): Choice[] {
-  const order = facet === "tier" ? tiers.toReversed() : chosenIn(query, facet);
-  const choices = new Map<string, Choice>(
-    order.map((value) => [value, { value, spellings: [], count: 0, disputed: 0 }]),
-  );
-  // Letter case does not tell categories apart.
-  const same = (value: string) =>
-    (facet === "category" && [...choices.keys()].find((each) => foldCase(each) === foldCase(value))) || value;
-  for (const { value, count, disputed } of buckets) {
-    const key = same(value);
-    const before = choices.get(key);
-    choices.set(key, {
-      value: key,
-      spellings: [...(before?.spellings ?? []), value],
-      count: count + (before?.count ?? 0),
-      disputed: disputed + (before?.disputed ?? 0),
-    });
-  }
-  const all = [...choices.values()];
+/** The choices of a facet, those in the query first. Letter case does not tell categories apart. */
+function choicesOf(facet: string, { buckets }: LabelFacet, query: URLSearchParams) {
+  const fold = (value: string) => (facet === "category" ? foldCase(value) : value);
+  const first = facet === "tier" ? tiers.toReversed() : chosenIn(query, facet);
+  const none = first.map((value) => ({ value, count: 0, disputed: 0 }));
+  const groups = Map.groupBy([...none, ...buckets], ({ value }) => fold(value));
+  const all = [...groups.values()].map((group) => ({
+    value: group[0]!.value,
+    // The most frequent first.
+    spellings: group.filter((bucket) => buckets.includes(bucket)).map(({ value }) => value),
+    count: group.reduce((sum, { count }) => sum + count, 0),
+    disputed: group.reduce((sum, { disputed }) => sum + disputed, 0),
+  }));
   // Spellings that count together may have overtaken others.
   return facet === "category" ? all.sort((a, b) => b.count - a.count) : all;
 }

@@ -118,18 +118,12 @@ export function chartOf(facet: string, counts: unknown, filters: URLSearchParams
   } satisfies Taken;
 }
 
-/** The values that a column of a histogram stands for. */
-interface Span {
-  name: string;
-  /** The range includes both ends. */
-  from: string;
-  to: string;
-  count: number;
-}
+type Span = ReturnType<typeof spansOf>[number];
 
 const isMonths = (facet: string) => facet === "month";
 
-function spansOf(counts: unknown): Span[] {
+/** The values that each column of a histogram stands for, from one to another and with both. */
+function spansOf(counts: unknown) {
   const { buckets } = counts as ScoreFacet | MonthFacet;
   return buckets.map((bucket) =>
     "value" in bucket
