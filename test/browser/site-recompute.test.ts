@@ -144,7 +144,7 @@ describe.skipIf(!program)("the archive recomputed in Chromium", () => {
     await page.unroute(lists);
     await shell.tryAgain.click();
     await archive.settled();
-    // What was refused once is the service's word from then on.
+    // After a refusal the service's numbers are shown.
     expect(await recompute.marked.count()).toBe(0);
     await recomputed(reader);
     await page.route(lists, (route) => route.abort());

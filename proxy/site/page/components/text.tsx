@@ -142,12 +142,12 @@ export const Scrolls = ({ label, children }: { label: string; children: Componen
   </section>
 );
 
-/** A title whose meaning opens, if it is one of those that have one. */
+/** A title, as a term if it has a meaning to open. */
 export const titleOf = ({ title, about }: { title: string; about?: Meaning | undefined }) =>
   about ? <Term about={about}>{title}</Term> : title;
 
 interface PlainTableProps {
-  /** `number` says that a column holds numbers. */
+  /** `number` marks a column of numbers. */
   columns: readonly { title: string; about?: Meaning; number?: boolean }[];
   /** Each begins with its heading. */
   rows: readonly (readonly ComponentChildren[])[];

@@ -122,7 +122,7 @@ type Span = ReturnType<typeof spansOf>[number];
 
 const isMonths = (facet: string) => facet === "month";
 
-/** The values that each column of a histogram stands for, from one to another and with both. */
+/** The values that each column of a histogram stands for: `from` and `to` are among them. */
 function spansOf(counts: unknown) {
   const { buckets } = counts as ScoreFacet | MonthFacet;
   return buckets.map((bucket) =>
