@@ -4,8 +4,8 @@ import { resolve } from "node:path";
 import type { Logger } from "pino";
 import { keyRing } from "../snapshots/keys/keys.ts";
 import { Catalog } from "../snapshots/read/catalog/catalog.ts";
-import { Exports } from "../snapshots/read/catalog/exports.ts";
-import { PublicLog } from "../snapshots/read/catalog/public-log.ts";
+import { openExports } from "../snapshots/read/catalog/exports.ts";
+import { openPublicLog } from "../snapshots/read/catalog/public-log.ts";
 import { createPoller } from "../snapshots/read/polling.ts";
 import type { S3Environment } from "../snapshots/store/backends/s3.ts";
 import { hasCode, messageOf } from "../snapshots/store/errors.ts";
@@ -108,8 +108,8 @@ export async function startService(
   const { server, polled, drain } = createProxyServer({
     ...config,
     catalog,
-    exports: new Exports(storage, catalog, reader),
-    publicLog: new PublicLog(storage, catalog.log, reader),
+    exports: openExports(storage, catalog, reader),
+    publicLog: openPublicLog(storage, catalog.log, reader),
     keys,
     quota,
     objects,

@@ -8,7 +8,7 @@ import { rollback } from "../../snapshots/maintain/rollback.ts";
 import { type PublishOptions, publish } from "../../snapshots/publish/publish.ts";
 import { proveMarket } from "../../snapshots/read/archive/market.ts";
 import { Catalog } from "../../snapshots/read/catalog/catalog.ts";
-import { PublicLog, proveCommit } from "../../snapshots/read/catalog/public-log.ts";
+import { openPublicLog, proveCommit } from "../../snapshots/read/catalog/public-log.ts";
 import { proveScore } from "../../snapshots/read/scores.ts";
 import { directoryStorage } from "../../snapshots/store/backends/directory.ts";
 import { layout, sha256 } from "../../snapshots/store/layout.ts";
@@ -208,7 +208,7 @@ export async function makeExample(folder: string): Promise<void> {
   await catalog.refresh();
   const { commit } = catalog.requireCurrent();
   const proofs = [];
-  const publicLog = new PublicLog(storage, catalog.log, readAnyLog(storage));
+  const publicLog = openPublicLog(storage, catalog.log, readAnyLog(storage));
   const checkpoint = await publicLog.checkpoint();
   const prove = () => proveCommit(publicLog, commit, checkpoint);
   for (const { id } of [third[0]!, third[77]!, third.at(-1)!])

@@ -40,75 +40,60 @@ const stepsPerHead = 4;
  * The files of the public log. They follow from the commits that the newest one leads back to: whoever can write to the
  * store could put others there, and an answer is kept for a year.
  */
-export class PublicLog {
-  readonly #storage: Storage;
-  readonly #log: CommitLog;
-  readonly #reader: Pick<LogReader, "checkpoint">;
-  /** The hashes of all entries, one after the other. */
-  readonly #leaves: () => Promise<Buffer>;
+export function openPublicLog(storage: Storage, log: CommitLog, reader: Pick<LogReader, "checkpoint">) {
+  const look = log.recent(readLeaves, Number.POSITIVE_INFINITY);
+  // The hashes of all entries, one after the other. Anybody may ask for tiles, at no cost, and where the log is damaged
+  // all of it is read to find that out.
+  const allLeaves = () => log.unlessDamaged("leaves", look);
   /** Tiles and bundles by name and their last leaf, which vouches for all before it. */
-  readonly #cache = new Memo<Buffer>(budgets.logFiles, ({ length }) => length + 200);
-  readonly #checkpoints = new Memo<{ found: NotedCheckpoint | undefined }>(budgets.checkpoints);
-
-  constructor(storage: Storage, log: CommitLog, reader: Pick<LogReader, "checkpoint">) {
-    this.#storage = storage;
-    this.#log = log;
-    this.#reader = reader;
-    const leaves = log.recent(() => this.#readLeaves(), Number.POSITIVE_INFINITY);
-    // Anybody may ask for tiles, at no cost, and where the log is damaged all of it is read to find that out.
-    this.#leaves = () => log.unlessDamaged("leaves", leaves);
-  }
+  const files = new Memo<Buffer>(budgets.logFiles, ({ length }) => length + 200);
+  const checkpoints = new Memo<{ found: NotedCheckpoint | undefined }>(budgets.checkpoints);
 
   /**
    * The bytes of a file, by its name below the log; undefined when there is none, when it belongs to a larger log than
    * is known, or when it is a checkpoint of another log.
    */
-  async file(name: string): Promise<Buffer | undefined> {
-    if (name === "checkpoint") return bytesOf(await this.checkpoint());
+  async function file(name: string): Promise<Buffer | undefined> {
+    if (name === "checkpoint") return bytesOf(await checkpoint());
     const tile = name.startsWith("tile/") ? tileAt(name.slice("tile/".length)) : undefined;
-    if (tile?.level === "entries") return this.#bundle(tile);
-    if (tile) return this.#hashes(tile);
+    if (tile?.level === "entries") return bundleOf(tile);
+    if (tile) return hashesOfTile(tile);
     const size = /^checkpoints\/([1-9]\d*)$/.exec(name)?.[1];
-    return size === undefined ? undefined : bytesOf(await this.checkpointOf(Number(size)));
+    return size === undefined ? undefined : bytesOf(await checkpointOf(Number(size)));
   }
 
   /** The newest checkpoint that is believed. */
-  async checkpoint(): Promise<NotedCheckpoint | undefined> {
+  async function checkpoint(): Promise<NotedCheckpoint | undefined> {
     // By the number of the newest commit, because its checkpoint is signed a moment after it.
-    return this.#checkpoint(`newest ${this.#log.newest?.entry.commit ?? 0}`, () => this.#reader.checkpoint());
+    return knownCheckpoint(`newest ${log.newest?.entry.commit ?? 0}`, () => reader.checkpoint());
   }
 
   /** The checkpoint that was signed at a size, if it is one of this log. */
-  async checkpointOf(size: number): Promise<NotedCheckpoint | undefined> {
+  async function checkpointOf(size: number): Promise<NotedCheckpoint | undefined> {
     // The store is never asked for sizes beyond the known log.
-    if (size > (this.#log.newest?.entry.commit ?? 0)) return undefined;
-    return this.#checkpoint(String(size), async () => {
-      const found = await anyCheckpoint(this.#storage, layout.logCheckpointOf(size));
+    if (size > (log.newest?.entry.commit ?? 0)) return undefined;
+    return knownCheckpoint(String(size), async () => {
+      const found = await anyCheckpoint(storage, layout.logCheckpointOf(size));
       if (found?.size !== size) return undefined;
-      return found.head.equals(await headFromTiles(this.tile, size)) ? found : undefined;
+      return found.head.equals(await headFromTiles(tile, size)) ? found : undefined;
     });
   }
 
   /** Reads the commit again, since readers keep only a part of it. */
-  async entry({ commit, digest }: LogEntry): Promise<Buffer> {
-    const { newest } = this.#log;
-    const found = newest?.digest === digest ? newest : await readCommit(this.#storage, commit);
+  async function entry({ commit, digest }: LogEntry): Promise<Buffer> {
+    const { newest } = log;
+    const found = newest?.digest === digest ? newest : await readCommit(storage, commit);
     if (found?.digest === digest) return entryOf(found);
     throw new MissingObjectError(layout.commit(commit));
   }
 
   /** A tile of hashes, as the commits give it; undefined when it belongs to a larger log. */
-  readonly tile: ReadTile = (level, index, width) => this.#hashes({ level, index, width });
+  const tile: ReadTile = (level, index, width) => hashesOfTile({ level, index, width });
 
-  /** The same as the store has it, which may be ahead of what is known. Whoever reads it checks it. */
-  get storedTile(): ReadTile {
-    return tilesIn(this.#storage);
-  }
-
-  async #hashes(tile: Tile): Promise<Buffer | undefined> {
-    const leaves = await this.#leavesBelow(tile);
+  async function hashesOfTile(tile: Tile): Promise<Buffer | undefined> {
+    const leaves = await leavesBelow(tile);
     if (!leaves || tile.level === 0) return leaves;
-    return this.#cache.get(nameOf(tile, leaves), async () => {
+    return files.get(nameOf(tile, leaves), async () => {
       const heads: Buffer[] = [];
       for (let place = 0; place < tile.width; place += 1) {
         const below = {
@@ -117,35 +102,35 @@ export class PublicLog {
           width: tileWidth,
         };
         await awaitBudget(stepsPerHead);
-        heads.push(treeHead(hashesIn((await this.#hashes(below))!)));
+        heads.push(treeHead(hashesIn((await hashesOfTile(below))!)));
       }
       return Buffer.concat(heads);
     });
   }
 
-  async #checkpoint(name: string, read: () => Promise<NotedCheckpoint | undefined>) {
-    return (await this.#checkpoints.get(name, async () => ({ found: await read() }))).found;
+  async function knownCheckpoint(name: string, read: () => Promise<NotedCheckpoint | undefined>) {
+    return (await checkpoints.get(name, async () => ({ found: await read() }))).found;
   }
 
   /** Cuts a bundle from the widest one of its index, so that the store is read once for all widths. */
-  async #bundle(tile: Tile): Promise<Buffer | undefined> {
-    if (!(await this.#leavesBelow(tile))) return undefined;
-    const known = (await this.#leaves()).length / hashBytes;
+  async function bundleOf(tile: Tile): Promise<Buffer | undefined> {
+    if (!(await leavesBelow(tile))) return undefined;
+    const known = (await allLeaves()).length / hashBytes;
     const widest = { ...tile, width: Math.min(tileWidth, known - tile.index * tileWidth) };
-    const leaves = (await this.#leavesBelow(widest))!;
+    const leaves = (await leavesBelow(widest))!;
     const name = nameOf(widest, leaves);
-    const read = () => this.#cache.get(name, () => this.#readBundle(widest, leaves));
-    const bundle = await this.#log.unlessDamaged(name, read);
+    const read = () => files.get(name, () => readBundle(widest, leaves));
+    const bundle = await log.unlessDamaged(name, read);
     return tile.width === widest.width ? bundle : encodeEntries(decodeEntries(bundle)!.slice(0, tile.width));
   }
 
   /** The bundle of the store where that agrees with the commits, and else the one that they give. */
-  async #readBundle(tile: Tile, leaves: Buffer): Promise<Buffer> {
-    const stored = await readEntries(this.#storage, tile);
+  async function readBundle(tile: Tile, leaves: Buffer): Promise<Buffer> {
+    const stored = await readEntries(storage, tile);
     if (stored && hashesOf(stored).equals(leaves)) return encodeEntries(stored);
     const entries = await inParallel(hashesIn(leaves).entries(), async ([place, hash]) => {
       const number = tile.index * tileWidth + place + 1;
-      const commit = await readCommit(this.#storage, number);
+      const commit = await readCommit(storage, number);
       const entry = commit && entryOf(commit);
       if (!entry || !leafHash(entry).equals(hash))
         throw new CorruptObjectError(
@@ -158,27 +143,32 @@ export class PublicLog {
   }
 
   /** The hashes of the entries below a tile; undefined when there are not so many. */
-  async #leavesBelow(tile: Tile): Promise<Buffer | undefined> {
-    if (endOf(tile) > (this.#log.newest?.entry.commit ?? 0)) return undefined;
-    const leaves = await this.#leaves();
+  async function leavesBelow(tile: Tile): Promise<Buffer | undefined> {
+    if (endOf(tile) > (log.newest?.entry.commit ?? 0)) return undefined;
+    const leaves = await allLeaves();
     const end = endOf(tile) * hashBytes;
     return end > leaves.length ? undefined : leaves.subarray(endOf({ ...tile, width: 0 }) * hashBytes, end);
   }
 
-  async #readLeaves(): Promise<Buffer> {
-    const newest = this.#log.newest!;
-    const entries = await this.#log.believed();
+  async function readLeaves(): Promise<Buffer> {
+    const newest = log.newest!;
+    const entries = await log.believed();
     if (entries.length === entries[0]?.commit)
       return Buffer.concat(entries.toReversed().map(({ leaf }) => Buffer.from(leaf, "hex")));
     // What commits no longer tell, tiles may.
-    const leaves = await leavesOf(this.#storage, newest);
+    const leaves = await leavesOf(storage, newest);
     if (leaves) return Buffer.concat(leaves);
     throw new CorruptObjectError(
       layout.commit.prefix,
       "neither they nor the tiles beside them tell the whole log",
     );
   }
+
+  /** `storedTile` is as the store has it, which may be ahead of what is known. Whoever reads it checks it. */
+  return { file, checkpoint, checkpointOf, entry, tile, storedTile: tilesIn(storage) };
 }
+
+export type PublicLog = ReturnType<typeof openPublicLog>;
 
 const bytesOf = (checkpoint: NotedCheckpoint | undefined) => checkpoint && Buffer.from(checkpoint.note);
 

@@ -9,8 +9,8 @@ import { createMetrics } from "../../../proxy/telemetry/telemetry.ts";
 import type { MarketFacets, MarketPage, Problem } from "../../../schemas/envelopes.ts";
 import { issueKey, keyRing } from "../../../snapshots/keys/keys.ts";
 import { Catalog } from "../../../snapshots/read/catalog/catalog.ts";
-import { Exports } from "../../../snapshots/read/catalog/exports.ts";
-import { PublicLog } from "../../../snapshots/read/catalog/public-log.ts";
+import { type Exports, openExports } from "../../../snapshots/read/catalog/exports.ts";
+import { openPublicLog } from "../../../snapshots/read/catalog/public-log.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
 import { readAnyLog } from "../../../snapshots/trust/log/log-reader.ts";
 import { serveLocally } from "../servers/programs.ts";
@@ -60,11 +60,11 @@ export async function startArchiveProxy(
   const keys = keyRing(storage, { now: () => now, damaged: fail });
   await keys.reload();
   const quota = createQuota(sqliteQuota(":memory:"), { onFailure: "closed", now: () => now, failed: fail });
-  const exports = new Exports(storage, catalog, readAnyLog(storage));
+  const exports = openExports(storage, catalog, readAnyLog(storage));
   const { server } = createProxyServer({
     catalog,
     exports,
-    publicLog: new PublicLog(storage, catalog.log, readAnyLog(storage)),
+    publicLog: openPublicLog(storage, catalog.log, readAnyLog(storage)),
     objects: publicObjects(1024),
     quota,
     companions: {},

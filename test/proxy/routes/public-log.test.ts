@@ -2,7 +2,7 @@ import { afterEach, beforeAll, describe, expect, test, vi } from "vitest";
 import { tilePath, tilesOf } from "../../../snapshots/format/log-tiles.ts";
 import { headFromTiles, tileEncoder } from "../../../snapshots/format/tree.ts";
 import { CommitLog } from "../../../snapshots/read/catalog/commit-log.ts";
-import { PublicLog } from "../../../snapshots/read/catalog/public-log.ts";
+import { openPublicLog } from "../../../snapshots/read/catalog/public-log.ts";
 import { CorruptObjectError } from "../../../snapshots/store/errors.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { newestCommit } from "../../../snapshots/store/log/commits.ts";
@@ -47,7 +47,7 @@ describe("the files of the log", () => {
   /** The log of a store that nobody signed, and a function that takes up its newest commit. */
   async function logOver(storage: Storage) {
     const log = new CommitLog(storage);
-    const files = new PublicLog(storage, log, { checkpoint: async () => undefined });
+    const files = openPublicLog(storage, log, { checkpoint: async () => undefined });
     const takeUp = async () => log.takeUp((await newestCommit(storage))!);
     await takeUp();
     return { files, takeUp };

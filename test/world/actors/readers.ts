@@ -3,8 +3,8 @@ import { Fault } from "../../../schemas/errors.ts";
 import { keyRing } from "../../../snapshots/keys/keys.ts";
 import { askPage, parseArchiveQuery } from "../../../snapshots/read/archive/paging.ts";
 import { Catalog } from "../../../snapshots/read/catalog/catalog.ts";
-import { Exports } from "../../../snapshots/read/catalog/exports.ts";
-import { PublicLog } from "../../../snapshots/read/catalog/public-log.ts";
+import { openExports } from "../../../snapshots/read/catalog/exports.ts";
+import { openPublicLog } from "../../../snapshots/read/catalog/public-log.ts";
 import { changesReader, parseChangesQuery } from "../../../snapshots/read/changes/changes.ts";
 import { sha256 } from "../../../snapshots/store/layout.ts";
 import { CheckpointFile } from "../../../snapshots/trust/log/checkpoints.ts";
@@ -42,8 +42,8 @@ export async function openProxy(world: World, process: Process, machine: number)
     ? readSignedLog(storage, new Trust(plan.witnessed ? policy : [key]), { file, refused })
     : readAnyLog(storage);
   const catalog = new Catalog(storage, { cacheBytes: 300_000, pollSeconds: 5, reader });
-  const exports = new Exports(storage, catalog, reader);
-  const publicLog = new PublicLog(storage, catalog.log, reader);
+  const exports = openExports(storage, catalog, reader);
+  const publicLog = openPublicLog(storage, catalog.log, reader);
   const keys = keyRing(storage, { now: () => Date.now(), damaged: refused });
   const server: Server = { process, catalog, exports, publicLog, changes: changesReader(catalog), keys };
   let shown = 0;

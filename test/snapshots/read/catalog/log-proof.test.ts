@@ -1,6 +1,6 @@
 import { beforeAll, describe, expect, test } from "vitest";
 import { Catalog } from "../../../../snapshots/read/catalog/catalog.ts";
-import { PublicLog, proveCommit } from "../../../../snapshots/read/catalog/public-log.ts";
+import { openPublicLog, proveCommit } from "../../../../snapshots/read/catalog/public-log.ts";
 import { CorruptObjectError } from "../../../../snapshots/store/errors.ts";
 import { layout } from "../../../../snapshots/store/layout.ts";
 import { StorageError } from "../../../../snapshots/store/storage.ts";
@@ -30,7 +30,7 @@ async function readerOf(bytes = published.get(tile)) {
   });
   const catalog = new Catalog(storage, { cacheBytes: 2 ** 20 });
   await catalog.refresh();
-  const publicLog = new PublicLog(storage, catalog.log, readAnyLog(storage));
+  const publicLog = openPublicLog(storage, catalog.log, readAnyLog(storage));
   const checkpoint = (await publicLog.checkpoint())!;
   const prove = async (number: number, by = checkpoint) =>
     proveCommit(publicLog, (await catalog.log.commit(number))!, by);
