@@ -1,9 +1,10 @@
 import { randomBytes, randomInt } from "node:crypto";
 import { crc32 } from "node:zlib";
+import type { z } from "zod";
 import { Fault } from "../../schemas/errors.ts";
 import type { KeyPlan } from "../../schemas/plans.ts";
 import { KeyRecord, KeyRevocation, keyPattern } from "../../schemas/store/stored-objects.ts";
-import { CorruptObjectError } from "../store/errors.ts";
+import { CorruptObjectError, unless } from "../store/errors.ts";
 import { inParallel } from "../store/in-parallel.ts";
 import { isKeyRevocation, layout, sha256 } from "../store/layout.ts";
 import { seal, unseal } from "../store/objects.ts";
@@ -68,44 +69,34 @@ export async function issueKey(
 }
 
 /** Records by time of issue, and the earliest revocation by key id. */
-export async function readKeys(storage: Storage): Promise<{
-  records: KeyRecord[];
-  revocations: Map<string, KeyRevocation>;
-  damaged: CorruptObjectError[];
-}> {
+export async function readKeys(storage: Storage) {
   const records: KeyRecord[] = [];
   const revocations = new Map<string, KeyRevocation>();
   const damaged: CorruptObjectError[] = [];
   for await (const { key } of storage.list(layout.key.prefix)) {
-    try {
-      const entry = await readKeyObject(storage, key);
-      if (entry?.record) records.push(entry.record);
-      if (entry?.revocation) {
-        const { id } = entry.revocation;
-        revocations.set(id, earlierOf(entry.revocation, revocations.get(id)));
-      }
-    } catch (error) {
-      if (!(error instanceof CorruptObjectError)) throw error;
-      damaged.push(error);
-    }
+    const read = () => readKeyObject(storage, key, schemaOf(key));
+    const found = await unless(CorruptObjectError, read, (error) => void damaged.push(error));
+    if (found && "revokedAt" in found) revocations.set(found.id, earlierOf(found, revocations.get(found.id)));
+    else if (found) records.push(found);
   }
   records.sort((a, b) => (a.issuedAt < b.issuedAt ? -1 : 1));
   return { records, revocations, damaged };
 }
 
-/** The name of an object under keys/ tells whether it is a record or a revocation. Undefined when it is gone. */
-async function readKeyObject(
+/** The name of an object under keys/ tells whether it is a record or a revocation. */
+const schemaOf = (objectKey: string): z.ZodType<KeyRecord | KeyRevocation> =>
+  isKeyRevocation(objectKey) ? KeyRevocation : KeyRecord;
+
+/** Undefined when it is gone. */
+async function readKeyObject<Content extends KeyRecord | KeyRevocation>(
   storage: Storage,
   objectKey: string,
-): Promise<{ record?: KeyRecord; revocation?: KeyRevocation } | undefined> {
+  schema: z.ZodType<Content>,
+): Promise<Content | undefined> {
   const bytes = await storage.get(objectKey, { maxBytes: layout.key.maxBytes });
-  if (!bytes) return undefined;
-  const entry = isKeyRevocation(objectKey)
-    ? { revocation: unseal(objectKey, bytes, KeyRevocation) }
-    : { record: unseal(objectKey, bytes, KeyRecord) };
-  const id = entry.record?.id ?? entry.revocation?.id;
-  if (id !== keyIdOf(objectKey)) throw new CorruptObjectError(objectKey, "it holds another key's record");
-  return entry;
+  const found = bytes && unseal(objectKey, bytes, schema);
+  if (!found || found.id === keyIdOf(objectKey)) return found;
+  throw new CorruptObjectError(objectKey, "it holds another key's record");
 }
 
 /** Takes any object key under keys/. */
@@ -139,7 +130,7 @@ export async function rotateKey(
   graceMilliseconds: number,
   now: Date,
 ): Promise<{ key: string; record: KeyRecord; revocation: KeyRevocation } | undefined> {
-  const old = (await readKeyObject(storage, layout.key(id)))?.record;
+  const old = await readKeyObject(storage, layout.key(id), KeyRecord);
   if (!old) return undefined;
   const { owner, plan, quota } = old;
   const expiresAt = old.expiresAt === undefined ? undefined : new Date(old.expiresAt);
@@ -155,7 +146,7 @@ export async function rotateKey(
 async function earliestRevocation(storage: Storage, id: string): Promise<KeyRevocation | undefined> {
   let earliest: KeyRevocation | undefined;
   for await (const { key } of storage.list(`${layout.key.prefix}${id}.`)) {
-    const found = isKeyRevocation(key) ? (await readKeyObject(storage, key))?.revocation : undefined;
+    const found = isKeyRevocation(key) && (await readKeyObject(storage, key, KeyRevocation));
     if (found) earliest = earlierOf(found, earliest);
   }
   return earliest;
@@ -216,8 +207,8 @@ export function keyRing(
   /** Undefined for what is gone, or cannot be read now. */
   async function read(objectKey: string): Promise<KeyObject | undefined> {
     try {
-      const found = await readKeyObject(storage, objectKey);
-      return found?.record ?? (found?.revocation && Date.parse(found.revocation.revokedAt));
+      const found = await readKeyObject(storage, objectKey, schemaOf(objectKey));
+      return found && "revokedAt" in found ? Date.parse(found.revokedAt) : found;
     } catch (error) {
       if (error instanceof StorageError && ready) {
         unread ??= error;
@@ -255,10 +246,11 @@ export function keyRing(
     unread = undefined;
     const listed: string[] = [];
     for await (const { key } of storage.list(layout.key.prefix)) listed.push(key);
-    const look = async (objectKey: string) => objects.get(objectKey) ?? (await read(objectKey));
     const found: typeof objects = new Map();
-    for (const [index, object] of (await inParallel(listed, look)).entries())
-      if (object !== undefined) found.set(listed[index]!, object);
+    await inParallel(listed, async (objectKey) => {
+      const object = objects.get(objectKey) ?? (await read(objectKey));
+      if (object !== undefined) found.set(objectKey, object);
+    });
     keepLost(found);
     reported = reported.intersection(new Set(listed));
     objects = found;
