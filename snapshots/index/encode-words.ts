@@ -7,43 +7,11 @@ import { blockWords, isSettled, settledWordsOf, WordTable, wordsMagic, wordsOf }
 /** Decides what is a letter and how texts are normalised: words of another version may differ. */
 export const unicodeVersion = process.versions.unicode ?? "none";
 
-class Bytes {
-  #bytes = Buffer.alloc(1024);
-  length = 0;
-
-  add(more: Uint8Array): void {
-    this.#reserve(more.length);
-    this.#bytes.set(more, this.length);
-    this.length += more.length;
-  }
-
-  /** Each character stands for one byte. */
-  addLatin1(text: string): void {
-    this.#reserve(text.length);
-    this.length += this.#bytes.write(text, this.length, "latin1");
-  }
-
-  /** LEB128: seven bits a byte, the lowest first. All bytes but the last have the highest bit set. */
-  addNumber(number: number): void {
-    this.#reserve(5);
-    let rest = number;
-    for (; rest > 127; rest >>>= 7) this.#push((rest & 127) | 128);
-    this.#push(rest);
-  }
-
-  get all(): Buffer {
-    return this.#bytes.subarray(0, this.length);
-  }
-
-  #push(byte: number): void {
-    this.#bytes[this.length] = byte;
-    this.length += 1;
-  }
-
-  #reserve(more: number): void {
-    while (this.length + more > this.#bytes.length)
-      this.#bytes = Buffer.concat([this.#bytes], this.#bytes.length * 2);
-  }
+/** Adds a number as LEB128: seven bits a byte, the lowest first. All bytes but the last have the highest bit set. */
+function addNumber(bytes: number[], number: number): void {
+  let rest = number;
+  for (; rest > 127; rest >>>= 7) bytes.push((rest & 127) | 128);
+  bytes.push(rest);
 }
 
 /** The ordinals of the markets with a word, in any order. */
@@ -84,8 +52,7 @@ export function encodePostings(found: Postings, markets: number, unicode = unico
     bytes: Buffer.from(text).toString("latin1"),
     ordinals: ordinals.sort((a, b) => a - b),
   })).sort((a, b) => (a.bytes < b.bytes ? -1 : 1));
-  const [dictionary, postings] = [new Bytes(), new Bytes()];
-  const blocks: number[] = [];
+  const [dictionary, postings, blocks]: [number[], number[], number[]] = [[], [], []];
   let before = "";
   for (const [index, { bytes, ordinals }] of words.entries()) {
     const first = index % blockWords === 0;
@@ -94,15 +61,15 @@ export function encodePostings(found: Postings, markets: number, unicode = unico
     const shared = first ? 0 : sharedLength(before, bytes);
     addPosting(postings, ordinals, markets);
     for (const number of [shared, bytes.length - shared, postings.length - postingStart])
-      dictionary.addNumber(number);
-    dictionary.addLatin1(bytes.slice(shared));
+      addNumber(dictionary, number);
+    for (let at = shared; at < bytes.length; at += 1) dictionary.push(bytes.charCodeAt(at));
     before = bytes;
   }
   const header = { formatVersion, markets, words: words.length, unicode };
   const object = encodeSections(wordsMagic, header, [
     ["blocks", Uint32Array.from(blocks)],
-    ["dictionary", dictionary.all],
-    ["postings", postings.all],
+    ["dictionary", new Uint8Array(dictionary)],
+    ["postings", new Uint8Array(postings)],
   ]);
   return Buffer.from(object.buffer);
 }
@@ -117,18 +84,18 @@ function sharedLength(a: string, b: string): number {
  * Adds the gaps between ascending ordinals, or a bitmap where that is no longer. Its length tells which of the two a
  * posting is.
  */
-function addPosting(postings: Bytes, ordinals: readonly number[], markets: number): void {
+function addPosting(postings: number[], ordinals: readonly number[], markets: number): void {
   const [start, bitmapWords] = [postings.length, wordsFor(markets)];
   let next = 0;
   for (const ordinal of ordinals) {
-    postings.addNumber(ordinal - next);
+    addNumber(postings, ordinal - next);
     next = ordinal + 1;
   }
   if (postings.length - start < bitmapWords * 4) return;
   postings.length = start;
   const bitmap = new Uint32Array(bitmapWords);
   for (const ordinal of ordinals) setBit(bitmap, ordinal);
-  postings.add(new Uint8Array(bitmap.buffer));
+  for (const byte of new Uint8Array(bitmap.buffer)) postings.push(byte);
 }
 
 /** NFKC makes at most this many characters of one. */

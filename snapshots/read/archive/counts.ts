@@ -49,13 +49,10 @@ export async function publicStatus(catalog: Catalog, how: { staleAfterSeconds: n
   const snapshot = await unless(ObjectError, () => catalog.snapshot(commit));
   if (!snapshot) return status;
   const { archive } = snapshot;
-  const known = counted.get(archive) ?? countTiers(archive);
-  counted.set(archive, known);
-  return { ...status, marketsByTier: await known };
+  // Asking for the status costs callers nothing, so an archive is counted only once.
+  archive.tiers ??= countTiers(archive);
+  return { ...status, marketsByTier: await archive.tiers };
 }
-
-// Asking for the status costs callers nothing, so an archive is counted only once.
-const counted = new WeakMap<Archive, Promise<TierCounts>>();
 
 async function countTiers(archive: Archive): Promise<TierCounts> {
   const all = await evaluate(archive, { conditions: [], words: [] }, awaitBudget);

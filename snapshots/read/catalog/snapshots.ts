@@ -1,3 +1,4 @@
+import type { TierCounts } from "../../../schemas/envelopes.ts";
 import type { Manifest } from "../../../schemas/store/stored-objects.ts";
 import { firstWhere } from "../../format/bytes.ts";
 import type { CompressedPage } from "../../format/page.ts";
@@ -29,6 +30,9 @@ export interface Location {
 
 /** The index of one snapshot in memory, and where each market is stored. */
 export class Archive extends ArchiveIndex<Segment> {
+  /** Once somebody asked. */
+  tiers?: Promise<TierCounts>;
+
   /** Epoch milliseconds. */
   resolvedAt(ordinal: number): number {
     const index = this.#segmentOf(ordinal);
