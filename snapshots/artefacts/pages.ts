@@ -68,6 +68,8 @@ export function renderProtocolPage(
   const head = markup`<link rel="alternate" type="application/json" href="../../api/v1/scores/${slug}.json">
 <script type="application/ld+json">${jsonMarkup(renderPageData(addresses, record))}</script>
 `;
+  const fact = ([name, value, meaning]: (typeof facts)[number]) =>
+    markup`<tr><th scope="row">${name}${meaning ? markup`<small>${meaning}</small>` : ""}</th><td>${value}</td></tr>\n`;
   const neighbour = ({ slug: other, bri, forgeScale, forgeScaleNum }: ScoreListEntry) => {
     const name =
       other === slug
@@ -79,24 +81,9 @@ export function renderProtocolPage(
 <h1>${nameOf(slug)}</h1>
 <p class="scrolls"><img src="../../badges/${slug}.svg" alt="${title}" height="20"></p>
 <p>Place <b>${place.rank}</b> of ${place.of}, by BRI. <a href="../../index.html#/protocols/${slug}">The live page of ${nameOf(slug)}</a> shows more.</p>
-<table class="record">
-<caption>Score of ${nameOf(slug)}</caption>
-<tbody>
-${facts.map(([name, value, meaning]) => markup`<tr><th scope="row">${name}${meaning ? markup`<small>${meaning}</small>` : ""}</th><td>${value}</td></tr>\n`)}</tbody>
-</table>
-<h2>Twelve dimensions</h2>
-<table class="record">
-<caption>${meanings.protocolDimension.meaning}</caption>
-<tbody>
-${dimensionRows(dimensions)}</tbody>
-</table>
-<h2>Neighbours</h2>
-<table class="record">
-<caption>The protocols whose BRI is nearest</caption>
-<tbody>
-${place.around.map(neighbour)}</tbody>
-</table>
-`;
+${recordTable(`Score of ${nameOf(slug)}`, facts.map(fact))}<h2>Twelve dimensions</h2>
+${recordTable(meanings.protocolDimension.meaning, dimensionRows(dimensions))}<h2>Neighbours</h2>
+${recordTable("The protocols whose BRI is nearest", place.around.map(neighbour))}`;
   const footer = markup`<a href="../../api/v1/scores/${slug}.json">This score as JSON</a>`;
   const picture = { address: addressOf(addresses, card), says: title, ...cardSize };
   return renderPage(addresses, { title, description, address, root: up, head, picture, main, footer });
@@ -274,6 +261,13 @@ ${main}</main>
 `,
   });
 }
+
+const recordTable = (caption: string, rows: readonly Markup[]) => markup`<table class="record">
+<caption>${caption}</caption>
+<tbody>
+${rows}</tbody>
+</table>
+`;
 
 const dimensionRows = (dimensions: ProtocolScore["dimensions"]) =>
   protocolDimensionKeys.map(
