@@ -79,36 +79,26 @@ export async function askRows(catalog: Catalog, query: RowsQuery, form: RowsForm
     etag: weakTag(start.commit, filter.canonical, cursor, skip, form.name),
     async plan() {
       const standing = <T>(work: () => Promise<T>) => whole(whileStanding(catalog, start, work));
-      const plan = await standing(async () =>
-        planFrom(catalog, await positionOf(catalog, query, start), skip, form),
-      );
+      const first = await standing(() => positionOf(catalog, query, start));
+      const { snapshot, matches } = first;
+      const left = matches.total - first.skip;
+      if (skip > left)
+        throw invalidParameter("skip", `skip is more than the ${left} markets behind the cursor.`);
+      const position = { ...first, skip: first.skip + skip };
       return {
-        ...plan,
+        snapshot,
+        total: matches.total,
+        count: left - skip,
+        advice: "Narrow the filters, or walk the archive by pages, each of which tells the total.",
+        cursor: await standing(() => cursorAt(catalog, position)),
         // A collection may delete the snapshot while its rows are read.
         async *read() {
-          const chunks = plan.read();
+          const chunks = readFrom(catalog, position, form);
           const next = () => standing(() => chunks.next());
           for (let chunk = await next(); !chunk.done; chunk = await next()) yield chunk.value;
         },
       };
     },
-  };
-}
-
-async function planFrom(catalog: Catalog, start: Position, skip: number, form: RowsForm): Promise<RowsPlan> {
-  const { snapshot, matches } = start;
-  const left = matches.total - start.skip;
-  if (skip > left) {
-    throw invalidParameter("skip", `skip is more than the ${left} markets behind the cursor.`);
-  }
-  const position = { ...start, skip: start.skip + skip };
-  return {
-    snapshot,
-    total: matches.total,
-    count: left - skip,
-    advice: "Narrow the filters, or walk the archive by pages, each of which tells the total.",
-    cursor: await cursorAt(catalog, position),
-    read: () => readFrom(catalog, position, form),
   };
 }
 
