@@ -42,7 +42,13 @@ const id = "00000000-0000-4000-8000-000000000000";
 function requireCanonical(filter: ArchiveFilter): void {
   needSame(parseCanonicalFilter(filter.canonical), filter, "a filter that was read from its canonical text");
   const after = { resolvedAt: Number.MAX_SAFE_INTEGER, id };
-  const last = { commit: 2 ** 31, snapshotId: digest, ordinal: 2 ** 31, after, pageSize: paging.maxPageSize };
+  const last = {
+    commit: 2 ** 31,
+    snapshotId: digest,
+    ordinal: 2 ** 31,
+    ...after,
+    pageSize: paging.maxPageSize,
+  };
   need(encodeCursor({ ...last, filter }).length <= maxCursorLength, "a cursor has room for the filter");
 }
 

@@ -190,12 +190,12 @@ async function matchesUpTo(
   catalog: Catalog,
   snapshot: Snapshot,
   matches: Matches,
-  { ordinal, after }: Cursor,
+  { ordinal, resolvedAt, id }: Cursor,
 ): Promise<number> {
   const { archive } = snapshot;
-  if (ordinal === archive.markets && after.id === "" && after.resolvedAt === 0) return 0;
-  if (ordinal >= archive.markets || archive.resolvedAt(ordinal) !== after.resolvedAt) throw invalidCursor();
-  if (!matches.has(ordinal) || (await idAt(catalog, snapshot, ordinal)) !== after.id) throw invalidCursor();
+  if (ordinal === archive.markets && id === "" && resolvedAt === 0) return 0;
+  if (ordinal >= archive.markets || archive.resolvedAt(ordinal) !== resolvedAt) throw invalidCursor();
+  if (!matches.has(ordinal) || (await idAt(catalog, snapshot, ordinal)) !== id) throw invalidCursor();
   return matches.countFrom(ordinal);
 }
 
@@ -207,7 +207,7 @@ async function idAt(catalog: Catalog, { archive }: Snapshot, ordinal: number): P
 function cursorBehind({ snapshot, filter, pageSize }: Position, ordinal: number, id: string): string {
   const { commit, snapshotId } = snapshot.commit;
   const resolvedAt = id === "" ? 0 : snapshot.archive.resolvedAt(ordinal);
-  return encodeCursor({ commit, snapshotId, ordinal, after: { resolvedAt, id }, pageSize, filter });
+  return encodeCursor({ commit, snapshotId, ordinal, resolvedAt, id, pageSize, filter });
 }
 
 /** Filters sent with a cursor must equal the cursor's own. A caller may leave them all out. */
@@ -225,7 +225,8 @@ function requireSameFilter(asked: ArchiveFilter, carried: ArchiveFilter): void {
 }
 
 /** Resumes in the current snapshot at the first match strictly after the same market. */
-async function cursorExpired(catalog: Catalog, { filter, after, pageSize }: Cursor): Promise<Fault> {
+async function cursorExpired(catalog: Catalog, cursor: Cursor): Promise<Fault> {
+  const { filter, pageSize } = cursor;
   const snapshot = await catalog.snapshot();
   const matches = await evaluate(snapshot.archive, filter, awaitBudget);
   const position = {
@@ -233,7 +234,7 @@ async function cursorExpired(catalog: Catalog, { filter, after, pageSize }: Curs
     filter,
     matches,
     pageSize,
-    skip: matches.countFrom(await ordinalAtOrAfter(catalog, snapshot, after)),
+    skip: matches.countFrom(await ordinalAtOrAfter(catalog, snapshot, cursor)),
   };
   const resumeCursor = position.skip < matches.total ? await cursorAt(catalog, position) : null;
   const detail = `The snapshot of this cursor is no longer kept. ${
@@ -263,14 +264,15 @@ async function ordinalAtOrAfter(catalog: Catalog, snapshot: Snapshot, key: Marke
   return from;
 }
 
-/** Where a walk through one snapshot continues. A cursor is not secret and grants no rights. */
-export interface Cursor {
+/**
+ * Where a walk through one snapshot continues: behind the market of this key, or with time 0 and id "" before the
+ * first. A cursor is not secret and grants no rights.
+ */
+export interface Cursor extends MarketKey {
   commit: number;
   snapshotId: string;
   /** Ordinal of the last market returned; the archive's number of markets when none was returned yet. */
   ordinal: number;
-  /** Key of that market; time 0 and id "" when none was returned yet. */
-  after: MarketKey;
   pageSize: number;
   filter: ArchiveFilter;
 }
@@ -286,16 +288,9 @@ const Fields = z.tuple([
   z.string(),
 ]);
 
-export function encodeCursor({ commit, snapshotId, ordinal, after, pageSize, filter }: Cursor): string {
-  const fields: z.infer<typeof Fields> = [
-    commit,
-    snapshotId,
-    ordinal,
-    after.resolvedAt,
-    after.id,
-    pageSize,
-    filter.canonical,
-  ];
+export function encodeCursor(cursor: Cursor): string {
+  const { commit, snapshotId, ordinal, resolvedAt, id, pageSize, filter } = cursor;
+  const fields = [commit, snapshotId, ordinal, resolvedAt, id, pageSize, filter.canonical];
   return Buffer.from(JSON.stringify(fields)).toString("base64url");
 }
 
@@ -305,7 +300,7 @@ export function decodeCursor(text: string): Cursor {
     const json: unknown = JSON.parse(Buffer.from(text, "base64url").toString("utf8"));
     const [commit, snapshotId, ordinal, resolvedAt, id, pageSize, canonical] = Fields.parse(json);
     const filter = parseCanonicalFilter(canonical);
-    const cursor = { commit, snapshotId, ordinal, after: { resolvedAt, id }, pageSize, filter };
+    const cursor = { commit, snapshotId, ordinal, resolvedAt, id, pageSize, filter };
     // Node's decoder skips invalid characters and JSON allows spaces, so only the canonical spelling is accepted.
     if (encodeCursor(cursor) === text) return cursor;
   } catch {

@@ -31,6 +31,6 @@ test.each([
 test("a cursor may lead to the oldest market", () => {
   const { filter } = archiveQuery("tier=RAW&q=fed");
   const after = { resolvedAt: 0, id: "00000000-0000-4000-8000-000000000000" };
-  const cursor = { commit: 1, snapshotId: "0f".repeat(32), ordinal: 0, after, pageSize: 1, filter };
+  const cursor = { commit: 1, snapshotId: "0f".repeat(32), ordinal: 0, ...after, pageSize: 1, filter };
   expect(decodeCursor(encodeCursor(cursor))).toEqual(cursor);
 });
