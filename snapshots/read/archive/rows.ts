@@ -5,10 +5,9 @@ import { Fault, isFault } from "../../../schemas/errors.ts";
 import { paging } from "../../../schemas/filters.ts";
 import { byMediaType, ndjson } from "../../../schemas/media.ts";
 import { type ProtocolScore, type TableId, tableColumns } from "../../../schemas/records.ts";
-import { type Asked, type AsOf, type Stream, weakTag } from "../answer.ts";
+import { type AsOf, weakTag } from "../answer.ts";
 import { awaitBudget } from "../budgets.ts";
 import type { Catalog } from "../catalog/catalog.ts";
-import type { Snapshot } from "../catalog/snapshots.ts";
 import { invalidParameter, optionalInteger, type Parameters } from "../parameters.ts";
 import { type Cell, type CsvForm, csvForms, csvHead, csvOf, csvRecord } from "./csv.ts";
 import { readLines } from "./lines.ts";
@@ -52,22 +51,14 @@ export interface RowsForm extends Omit<CsvForm, "mark"> {
   textOf(markets: readonly Buffer[], version: string): Promise<Buffer>;
 }
 
-/** All matches from one position on, newest first. Everything but the rows is known before the first one is read. */
-export interface RowsPlan extends Stream {
-  snapshot: Snapshot;
-  /** All matches, including those before this position. */
-  total: number;
-  /** Continues at this position. */
-  cursor: string;
-}
-
 // Rows whose pages are fetched concurrently. One at a time, a remote store's latency would set the pace.
 const rowsFetched = paging.maxPageSize;
 // In the worst case every match lies in another page, and each needs a run inflated. This bounds the memory of one
 // response for any filter.
 const rowsAtOnce = rowsFetched / 4;
 
-export async function askRows(catalog: Catalog, query: RowsQuery, form: RowsForm): Promise<Asked<RowsPlan>> {
+/** All matches from one position on, newest first. Everything but the rows is known before the first one is read. */
+export async function askRows(catalog: Catalog, query: RowsQuery, form: RowsForm) {
   const { skip, cursor = "", filter } = query;
   const whole = async <T>(working: Promise<T>) =>
     working.catch((error) => {
@@ -87,9 +78,11 @@ export async function askRows(catalog: Catalog, query: RowsQuery, form: RowsForm
       const position = { ...first, skip: first.skip + skip };
       return {
         snapshot,
+        /** Those before this position too. */
         total: matches.total,
         count: left - skip,
         advice: "Narrow the filters, or walk the archive by pages, each of which tells the total.",
+        /** Continues at this position. */
         cursor: await standing(() => cursorAt(catalog, position)),
         // A collection may delete the snapshot while its rows are read.
         async *read() {

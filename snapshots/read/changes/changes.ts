@@ -15,7 +15,7 @@ import { MissingObjectError, ObjectError, unless } from "../../store/errors.ts";
 import { inOrder, type Turn } from "../../store/in-parallel.ts";
 import { layout } from "../../store/layout.ts";
 import { type ReadObject, readParsed } from "../../store/objects.ts";
-import { type Asked, type Stream, type StreamChunk, weakTag } from "../answer.ts";
+import { type StreamChunk, weakTag } from "../answer.ts";
 import { budgets, GivenUpError, Memo, type Payer, paidTurns } from "../budgets.ts";
 import type { Catalog } from "../catalog/catalog.ts";
 import type { LogEntry } from "../catalog/commit-log.ts";
@@ -50,14 +50,6 @@ export function parseChangesQuery(parameters: Parameters): ChangesQuery {
   if (skip !== undefined && until === undefined)
     throw invalidParameter("skip", "skip counts lines of one answer: give its X-Snapshot-Id as until, too.");
   return { since, until, skip: skip ?? 0 };
-}
-
-/** The net difference between two snapshots, from a line on. */
-export interface ChangesPlan extends Stream {
-  since: string;
-  until: string;
-  /** The root of the archive of `until`. */
-  archiveRoot: string;
 }
 
 /**
@@ -218,13 +210,14 @@ export function changesReader(catalog: Catalog) {
     return undefined;
   }
 
-  return async (query: ChangesQuery, payer: Payer): Promise<Asked<ChangesPlan>> => {
+  return async (query: ChangesQuery, payer: Payer) => {
     const { since, skip } = query;
     const until = query.until ?? catalog.requireCurrent().commit.snapshotId;
     const ends = { from: await named("since", since), to: await named("until", until) };
     const work = { name: `${since} ${until}`, ends, payer };
     const commit = await keptAmong(ends.to);
     const etag = weakTag(commit, since, until, skip, "changes");
+    /** The net difference between two snapshots, from a line on. */
     const plan = async () => {
       const net = await known(work);
       if (net === "gone") throw gone();
