@@ -113,30 +113,23 @@ function waitForNews(snapshotId: string, { url, key }: Record<"url" | "key", str
     };
     const end = (news: boolean) => {
       clearTimeout(timer);
-      socket?.close();
+      socket.close();
       resolve(news);
     };
-    const socket = socketTo(address, key);
+    // The address and the key are sound: the client of the service has taken both.
+    const socket = new WebSocket(address, [feedProtocol, `${keyProtocolPrefix}${key}`]);
     wake(pollSeconds.without);
-    socket?.addEventListener("open", () => {
+    socket.addEventListener("open", () => {
       wake(pollSeconds.with);
       socket.send(JSON.stringify({ type: "subscribe", slugs: [], snapshots: true }));
     });
-    socket?.addEventListener("message", ({ data }) => {
+    socket.addEventListener("message", ({ data }) => {
       const named = snapshotIn(data);
       if (named !== undefined && named !== snapshotId) end(true);
     });
-    socket?.addEventListener("close", () => wake(pollSeconds.without));
-    socket?.addEventListener("error", () => {});
+    socket.addEventListener("close", () => wake(pollSeconds.without));
+    socket.addEventListener("error", () => {});
   });
-}
-
-function socketTo(address: string, key: string): WebSocket | undefined {
-  try {
-    return new WebSocket(address, [feedProtocol, `${keyProtocolPrefix}${key}`]);
-  } catch {
-    return undefined;
-  }
 }
 
 function snapshotIn(message: unknown): string | undefined {

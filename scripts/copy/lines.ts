@@ -1,7 +1,7 @@
 import { type FileHandle, open, stat, truncate } from "node:fs/promises";
 import { crc32 } from "node:zlib";
 import { Change, linesFromEnd } from "../../proxy/site/client/client.ts";
-import { segmentsOf } from "../../proxy/site/client/trees.ts";
+import { maxLine, segmentsOf } from "../../proxy/site/client/trees.ts";
 import { hexOf, leafHash, rootOf, rootOver, type Subtree } from "../../snapshots/format/tree.ts";
 
 const piece = 2 ** 20;
@@ -13,12 +13,15 @@ const maxUtf8Bytes = 3;
 
 /**
  * Reads the lines of a file from the first to the last, without their ends. Use a line before you ask for the next one:
- * all of them come in one buffer, which grows to the longest line.
+ * all of them come in one buffer, which grows to the longest line. With `torn` the last one need not have an end, and
+ * is left out then.
  */
-export async function* linesOf(path: string): AsyncGenerator<Buffer, void, void> {
+export async function* linesOf(path: string, { torn = false } = {}): AsyncGenerator<Buffer, void, void> {
   const file = await open(path);
   try {
-    let bytes = await bufferFor(path);
+    // Room for a piece of the file, or for all of a short one and the end of line after it.
+    const { size } = await stat(path);
+    let bytes = Buffer.allocUnsafe(Math.min(piece, size + 1));
     let held = 0;
     for (;;) {
       const { bytesRead } = await file.read(bytes, held, bytes.length - held, null);
@@ -32,41 +35,26 @@ export async function* linesOf(path: string): AsyncGenerator<Buffer, void, void>
       }
       held -= from;
       if (held < bytes.length) bytes.copyWithin(0, from, from + held);
+      // After a power cut a file may end in any number of zeros.
+      else if (held > maxUtf8Bytes * maxLine) break;
       else bytes = Buffer.concat([bytes], 2 * bytes.length);
     }
-    if (held > 0) throw new Error(`the last line of ${path} has no end`);
+    if (held > 0 && !torn) throw new Error(`the last line of ${path} has no end`);
   } finally {
     await file.close();
   }
-}
-
-/** Room for a piece of a file, or for all of a short one and the end of line after it. */
-async function bufferFor(path: string): Promise<Buffer> {
-  const { size } = await stat(path);
-  return Buffer.allocUnsafe(Math.min(piece, size + 1));
 }
 
 /** Cuts off a last line that has no end, and returns the number of lines; 0 when there is no file. */
 export async function wholeLines(path: string): Promise<number> {
-  const file = await open(path, "a+");
-  try {
-    const buffer = await bufferFor(path);
-    let [lines, end, at] = [0, 0, 0];
-    for (;;) {
-      const { bytesRead } = await file.read(buffer, 0, buffer.length, at);
-      if (bytesRead === 0) break;
-      const bytes = buffer.subarray(0, bytesRead);
-      for (let next = bytes.indexOf(lineEnd); next >= 0; next = bytes.indexOf(lineEnd, next + 1)) {
-        lines += 1;
-        end = at + next + 1;
-      }
-      at += bytesRead;
-    }
-    await truncate(path, end);
-    return lines;
-  } finally {
-    await file.close();
+  await (await open(path, "a")).close();
+  let [lines, end] = [0, 0];
+  for await (const line of linesOf(path, { torn: true })) {
+    lines += 1;
+    end += line.length + 1;
   }
+  await truncate(path, end);
+  return lines;
 }
 
 /** Appends lines to a file, in large pieces. Memory holds one piece, in a buffer that grows to the longest line. */
@@ -75,7 +63,6 @@ export class LineWriter {
   #waiting = Buffer.allocUnsafe(2 * written);
   #bytes = 0;
   #busy = false;
-  lines = 0;
 
   private constructor(file: FileHandle) {
     this.#file = file;
@@ -97,7 +84,6 @@ export class LineWriter {
         : line.copy(this.#waiting, this.#bytes);
     this.#waiting[this.#bytes] = lineEnd;
     this.#bytes += 1;
-    this.lines += 1;
     return this.#bytes >= written ? this.#flush() : undefined;
   }
 
@@ -148,10 +134,9 @@ const resolvedAt = Buffer.from(',"resolvedAt":"');
 
 /**
  * Writes a new archive: the old one without the markets that `changes` names, and with the markets that it puts, each
- * in its place. All three files hold lines. Memory grows with the number of changes only. Returns the number of lines
- * written.
+ * in its place. All three files hold lines. Memory grows with the number of changes only.
  */
-export async function mergeChanges(archive: string, changes: string, into: string): Promise<number> {
+export async function mergeChanges(archive: string, changes: string, into: string): Promise<void> {
   const named = new Set<string>();
   for await (const line of linesOf(changes)) {
     const { id } = new Change(line.toString());
@@ -178,7 +163,6 @@ export async function mergeChanges(archive: string, changes: string, into: strin
     await writer.close();
     await puts.return(undefined);
   }
-  return writer.lines;
 }
 
 async function* putsIn(changes: string): AsyncGenerator<Buffer, undefined, void> {

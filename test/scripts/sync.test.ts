@@ -674,8 +674,8 @@ describe("--follow", () => {
     const { copy } = await copyOfFirst();
     const happened: string[] = [];
     const wait = globalThis.setTimeout;
-    const passed = (work: () => void, milliseconds = 0) => {
-      if (![60, 600, 7_200, 86_400].includes(milliseconds / 1000)) return wait(work, milliseconds);
+    const passed = (work: (of?: unknown) => void, milliseconds = 0, of?: unknown) => {
+      if (![60, 600, 7_200, 86_400].includes(milliseconds / 1000)) return wait(work, milliseconds, of);
       return wait(() => {
         happened.push(`${milliseconds / 1000}s`);
         work();

@@ -4,7 +4,7 @@ import { hashBytes } from "../../../snapshots/format/hash-trees.ts";
 import {
   besideLeaf,
   decodeEntries,
-  type ReadTile,
+  type Tile,
   tilePath,
   tileProofsOf,
   tileWidth,
@@ -28,6 +28,9 @@ export interface Believed {
 
 /** What a checkpoint says of its log. */
 type LogHead = { size: number; root: string };
+
+/** Reads a tile of the log, or a bundle of its entries; undefined where there is none. */
+type ReadFile = (level: Tile["level"], index: number, width: number) => Promise<Uint8Array | undefined>;
 
 /** The most bytes of an entry in a bundle: two for its length, and then at most 65,535. */
 const entryBytes = 2 + 0xffff;
@@ -72,7 +75,12 @@ export function trustedLog(asker: Asker) {
       verifyEntry({ ...said, checkpoint, proof: { inclusion } }, own),
     );
     if (log && asOf !== undefined)
-      await checking("entry", "The log's entry", () => requireMeant(asOf, entry, log, signal), signal);
+      await checking(
+        "entry",
+        "The log's entry",
+        () => requireMeant(asOf, entry, log, filesFor(signal)),
+        signal,
+      );
     if (since !== undefined)
       await checking(
         "checkpoint",
@@ -105,10 +113,10 @@ export function trustedLog(asker: Asker) {
   }
 
   /** Checks that an entry is the one that a time means: the last one published until then and not withdrawn. */
-  async function requireMeant(asOf: string, entry: Entry, log: LogHead, signal: AbortSignal | undefined) {
+  async function requireMeant(asOf: string, entry: Entry, log: LogHead, read: ReadFile) {
     const time = timeIn(asOf);
     if (Number.isNaN(time) || entry.commit === log.size) return;
-    const { withdrawn } = await entryOf(log, log.size, signal);
+    const { withdrawn } = await entryOf(log, log.size, read);
     const isWithdrawn = withdrawn.some(([first, last]) => first <= entry.commit && entry.commit <= last);
     need(!isWithdrawn, "entry", `Commit ${entry.commit} was withdrawn.`);
     let next = entry.commit + 1;
@@ -117,7 +125,7 @@ export function trustedLog(asker: Asker) {
       if (first <= next && next <= last) next = last + 1;
     const isThere = Number.isInteger(next) && next <= log.size;
     need(isThere, "entry", `Commit ${log.size} withdraws itself.`);
-    const { publishedAt } = await entryOf(log, next, signal);
+    const { publishedAt } = await entryOf(log, next, read);
     need(
       Date.parse(publishedAt) > time,
       "entry",
@@ -126,17 +134,12 @@ export function trustedLog(asker: Asker) {
   }
 
   /** The entry of a commit, as the tiles of a log have it, which lead to its root. */
-  async function entryOf(
-    { size, root }: LogHead,
-    commit: number,
-    signal: AbortSignal | undefined,
-  ): Promise<Entry> {
+  async function entryOf({ size, root }: LogHead, commit: number, read: ReadFile): Promise<Entry> {
     const index = commit - 1;
     const bundle = Math.floor(index / tileWidth);
     const width = Math.min(tileWidth, size - tileWidth * bundle);
-    const path = await proofs.headsOf(tiles(signal), size, besideLeaf(index, size));
-    const entries =
-      (await file("entries", bundle, width, signal)) ?? (await file("entries", bundle, tileWidth, signal));
+    const path = await proofs.headsOf(read, size, besideLeaf(index, size));
+    const entries = (await read("entries", bundle, width)) ?? (await read("entries", bundle, tileWidth));
     const entry = (entries && decodeEntries(entries))?.[index % tileWidth];
     const head = entry && trees.headFrom(trees.leafHash(entry), { index, size, path });
     const same = entry && head && toHex(await head) === root;
@@ -154,7 +157,7 @@ export function trustedLog(asker: Asker) {
     const heads = await checking(
       "checkpoint",
       "The tiles of the log",
-      async () => proofs.headsFromTiles(tiles(signal), old.size, now.size),
+      async () => proofs.headsFromTiles(filesFor(signal), old.size, now.size),
       signal,
     );
     const [first, whole] = heads.map(toHex);
@@ -162,26 +165,18 @@ export function trustedLog(asker: Asker) {
     if (first !== old.root) throw new ForkedLogError(before, after);
   }
 
-  function tiles(signal: AbortSignal | undefined): ReadTile {
-    return (level, index, width) => file(level, index, width, signal);
-  }
-
-  /** A tile of the log, or a bundle of its entries; undefined where there is none. */
-  async function file(
-    level: number | "entries",
-    index: number,
-    width: number,
-    signal: AbortSignal | undefined,
-  ) {
+  function filesFor(signal: AbortSignal | undefined): ReadFile {
     const { ApiError, ask } = tools;
-    const path = `/log/tile/${tilePath({ level, index, width })}`;
-    const most = tileWidth * (level === "entries" ? entryBytes : hashBytes);
-    return ask(path, { signal, accept: "application/octet-stream" }, ({ bytes }) => bytes(most)).catch(
-      (error) => {
-        if (width < tileWidth && error instanceof ApiError && error.status === 404) return undefined;
-        throw error;
-      },
-    );
+    return (level, index, width) => {
+      const path = `/log/tile/${tilePath({ level, index, width })}`;
+      const most = tileWidth * (level === "entries" ? entryBytes : hashBytes);
+      return ask(path, { signal, accept: "application/octet-stream" }, ({ bytes }) => bytes(most)).catch(
+        (error) => {
+          if (width < tileWidth && error instanceof ApiError && error.status === 404) return undefined;
+          throw error;
+        },
+      );
+    };
   }
 
   return { vouch, requireSameLog };
