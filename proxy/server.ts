@@ -36,7 +36,6 @@ export function createProxyServer(proxy: ProxyServices) {
   const recorder = createRecorder(log, metrics, trustProxy);
   const services = { ...proxy, recorder, listening: () => server.listening };
   const app = createApp(services);
-  const open = openExchange(services);
   const companions = Object.values(proxy.companions).map((create) => create(services));
   const companionOf = (request: IncomingMessage) =>
     companions.find(({ isHandshake }) => isHandshake(request));
@@ -49,7 +48,7 @@ export function createProxyServer(proxy: ProxyServices) {
 
   const answer: RequestListener = (request, response) => {
     if (!server.listening) response.setHeader("Connection", "close");
-    open(request as Request, response as Response);
+    openExchange(services, request as Request, response as Response);
     app(request as Request, response as Response, finalHandler);
   };
   /** Set once the server is told to end; settles when the pending connections are accepted. */
@@ -142,22 +141,23 @@ function createApp(services: AppServices): Express {
 const maxAcceptLength = 1024;
 
 /** Opens the exchange of a request, and reports it when it is over. Express never sees a path of another spelling. */
-function openExchange({ catalog, recorder, apiUrl }: AppServices) {
-  return (request: Request, response: Response) => {
-    const exchange = newExchange(request.url, catalog);
-    const { path, route } = exchange;
-    // It could not parse some of them. No spelling is normalised: two readers could do that differently, and then
-    // disagree on who may have what.
-    if (route === undefined) request.url = "/";
-    for (const name of ["accept", "accept-encoding"] as const)
-      if (request.headers[name] && request.headers[name].length > maxAcceptLength)
-        delete request.headers[name];
-    const own = protocolPaths.has(path) && ownPageHeaders(request.headers.origin, apiUrl);
-    if (own) exchange.addressHeaders = { ...exchange.addressHeaders, ...own };
-    response.locals = exchange;
-    const end = recorder.begin(request, exchange);
-    response.on("close", () => end(response.writableFinished ? response.statusCode : undefined));
-  };
+function openExchange(
+  { catalog, recorder, apiUrl }: AppServices,
+  request: Request,
+  response: Response,
+): void {
+  const exchange = newExchange(request.url, catalog);
+  const { path, route } = exchange;
+  // It could not parse some of them. No spelling is normalised: two readers could do that differently, and then
+  // disagree on who may have what.
+  if (route === undefined) request.url = "/";
+  for (const name of ["accept", "accept-encoding"] as const)
+    if (request.headers[name] && request.headers[name].length > maxAcceptLength) delete request.headers[name];
+  const own = protocolPaths.has(path) && ownPageHeaders(request.headers.origin, apiUrl);
+  if (own) exchange.addressHeaders = { ...exchange.addressHeaders, ...own };
+  response.locals = exchange;
+  const end = recorder.begin(request, exchange);
+  response.on("close", () => end(response.writableFinished ? response.statusCode : undefined));
 }
 
 /** Answers OPTIONS, and refuses the methods that a path does not have. */

@@ -335,19 +335,11 @@ const textOf = (state: CopyState) => `${JSON.stringify({ formatVersion, ...state
  * rest.
  */
 async function renewedAt(mark: string): Promise<number | undefined> {
-  const file = await ifPresent(open(mark));
-  try {
-    return (await file?.stat())?.mtimeMs;
-  } finally {
-    await file?.close();
-  }
+  await using file = await ifPresent(open(mark));
+  return (await file?.stat())?.mtimeMs;
 }
 
 async function syncPath(path: string): Promise<void> {
-  const handle = await open(path, "r");
-  try {
-    await handle.sync();
-  } finally {
-    await handle.close();
-  }
+  await using file = await open(path, "r");
+  await file.sync();
 }

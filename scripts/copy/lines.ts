@@ -17,32 +17,28 @@ const maxUtf8Bytes = 3;
  * is left out then.
  */
 export async function* linesOf(path: string, { torn = false } = {}): AsyncGenerator<Buffer, void, void> {
-  const file = await open(path);
-  try {
-    // Room for a piece of the file, or for all of a short one and the end of line after it.
-    const { size } = await stat(path);
-    let bytes = Buffer.allocUnsafe(Math.min(piece, size + 1));
-    let held = 0;
-    for (;;) {
-      const { bytesRead } = await file.read(bytes, held, bytes.length - held, null);
-      if (bytesRead === 0) break;
-      held += bytesRead;
-      const all = bytes.subarray(0, held);
-      let from = 0;
-      for (let end = all.indexOf(lineEnd); end >= 0; end = all.indexOf(lineEnd, from)) {
-        yield all.subarray(from, end);
-        from = end + 1;
-      }
-      held -= from;
-      if (held < bytes.length) bytes.copyWithin(0, from, from + held);
-      // After a power cut a file may end in any number of zeros.
-      else if (held > maxUtf8Bytes * maxLine) break;
-      else bytes = Buffer.concat([bytes], 2 * bytes.length);
+  await using file = await open(path);
+  // Room for a piece of the file, or for all of a short one and the end of line after it.
+  const { size } = await stat(path);
+  let bytes = Buffer.allocUnsafe(Math.min(piece, size + 1));
+  let held = 0;
+  for (;;) {
+    const { bytesRead } = await file.read(bytes, held, bytes.length - held, null);
+    if (bytesRead === 0) break;
+    held += bytesRead;
+    const all = bytes.subarray(0, held);
+    let from = 0;
+    for (let end = all.indexOf(lineEnd); end >= 0; end = all.indexOf(lineEnd, from)) {
+      yield all.subarray(from, end);
+      from = end + 1;
     }
-    if (held > 0 && !torn) throw new Error(`the last line of ${path} has no end`);
-  } finally {
-    await file.close();
+    held -= from;
+    if (held < bytes.length) bytes.copyWithin(0, from, from + held);
+    // After a power cut a file may end in any number of zeros.
+    else if (held > maxUtf8Bytes * maxLine) break;
+    else bytes = Buffer.concat([bytes], 2 * bytes.length);
   }
+  if (held > 0 && !torn) throw new Error(`the last line of ${path} has no end`);
 }
 
 /** Cuts off a last line that has no end, and returns the number of lines; 0 when there is no file. */

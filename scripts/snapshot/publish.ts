@@ -9,7 +9,7 @@ import { messageOf } from "../../snapshots/store/errors.ts";
 import { layout } from "../../snapshots/store/layout.ts";
 import { noStoreAt, storeExists } from "../../snapshots/store/open-storage.ts";
 import type { Storage } from "../../snapshots/store/storage.ts";
-import { counted, exitCodes, type Shell, usageError } from "../cli.ts";
+import { counted, exitCodes, usageError } from "../cli.ts";
 import { command, flag, text } from "../program.ts";
 import { siteFaultAt } from "../service.ts";
 import {
@@ -87,7 +87,10 @@ export const publishCommand = command({
     // A path that cannot be written to fails before anything is published. The statement of an earlier run stays until
     // there is a new one.
     if (statement) await (await open(statement, "a")).close();
-    const storage = await openOrMakeStore(shell, values, way);
+    const storage = await openStoreUnchecked(shell, values.store, values.cache ?? shell.env.CACHE_DIR);
+    // The first run of a schedule needs no store, but a mistyped address is none either.
+    if (way.makesStore && !(await storeExists(storage)))
+      shell.say(`${noStoreAt(storage)} yet: publish makes one`);
     const publishWith = publishFrom(shell, choices, storage, { ...told, signing, dryRun });
     const code = (await way.before?.(publishWith)) ?? exitCodes.done;
     if (!way.publish || code !== exitCodes.done) return code;
@@ -111,20 +114,6 @@ export const publishCommand = command({
 });
 
 const inOneRun: Way = { makesStore: true, publish };
-
-/**
- * Opens a store, which need not exist: the first run of a schedule needs nothing else. Says that it makes one, because
- * a mistyped address is no store either.
- */
-async function openOrMakeStore(
-  shell: Shell,
-  { store, cache = shell.env.CACHE_DIR }: { store: string; cache?: string | undefined },
-  { makesStore }: Way,
-): Promise<Storage> {
-  const storage = await openStoreUnchecked(shell, store, cache);
-  if (makesStore && !(await storeExists(storage))) shell.say(`${noStoreAt(storage)} yet: publish makes one`);
-  return storage;
-}
 
 async function writeStatement(
   path: string,
