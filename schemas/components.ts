@@ -1,19 +1,9 @@
 import * as envelopes from "./envelopes.ts";
-import {
-  AnyJson,
-  Digest,
-  EvidenceItem,
-  ForgeTier,
-  HistoricalMarket,
-  MarketDimension,
-  Nearest,
-  ProtocolScore,
-  ScoreListEntry,
-  ScorePoint,
-  Timestamp,
-} from "./records.ts";
+import * as records from "./records.ts";
 import { Tiers } from "./store/stored-objects.ts";
 
+const { AnyJson, Digest, EvidenceItem, ForgeTier, HistoricalMarket, MarketDimension } = records;
+const { Nearest, ProtocolScore, ScoreListEntry, ScorePoint, Timestamp } = records;
 const { ScoreList, BatchRequest, ScoreBatch, ScoreHistory, ScoreDimensions, ScoreProof } = envelopes;
 const { LabelFacet, ScoreFacet, MonthFacet, MarketFacets } = envelopes;
 const { ChangeLine, ExportList, MarketAbsence, MarketIndex, MarketPage, MarketProof, SnapshotList } =

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import * as envelopes from "./envelopes.ts";
-import { octets, parquet } from "./media.ts";
+import { ndjson, octets, parquet } from "./media.ts";
 import type { Plan } from "./plans.ts";
 import {
   archiveParameters,
@@ -54,9 +54,7 @@ export interface Endpoint {
   body?: RequestBody | undefined;
   /** Schema of the body of a 200, or of a message of a WebSocket. */
   response?: z.ZodType;
-  /** The answer is NDJSON, with one `response` on each line. */
-  lines?: true;
-  /** Media type of that body, where it is not JSON. */
+  /** Media type of that body, where it is not JSON. NDJSON has one `response` on each line. */
   media?: string;
   summary: string;
 }
@@ -169,7 +167,7 @@ export const endpoints = {
     heavy: true,
     query: changesParameters.map((parameter) => parameter.name),
     response: envelopes.ChangeLine,
-    lines: true,
+    media: ndjson,
     summary: "What differs between two snapshots of the archive, as one NDJSON answer",
   },
   listExports: {

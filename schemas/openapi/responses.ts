@@ -102,6 +102,7 @@ export function responsesOf(id: EndpointId, endpoint: Endpoint, answers: Answers
 
 function successOf(id: EndpointId, endpoint: Endpoint, answers: Answers): ZodOpenApiResponsesObject {
   const { etag, headers = [], example, line, ranges } = answers;
+  const isLines = endpoint.media === ndjson;
   const limits = endpoint.metered ? rateLimit : [];
   if (endpoint.method === "WS") {
     const upgrade = ["Upgrade", "Sec-WebSocket-Accept", "Sec-WebSocket-Protocol"] as const;
@@ -109,21 +110,18 @@ function successOf(id: EndpointId, endpoint: Endpoint, answers: Answers): ZodOpe
     return { 101: { description: "The connection is live.", headers: references(names) } };
   }
   const names = [...common, ...limits, ...(etag ? (["ETag"] as const) : [])];
-  const extra = [
-    ...(line && !endpoint.lines ? ofLines : []),
-    ...(ranges ? (["Accept-Ranges"] as const) : []),
-  ];
+  const extra = [...(line && !isLines ? ofLines : []), ...(ranges ? (["Accept-Ranges"] as const) : [])];
   const found: ZodOpenApiResponseObject = {
     description: endpoint.summary,
     headers: references([...names, ...extra, ...headers]),
     content: {
-      ...(!endpoint.lines && {
+      ...(!isLines && {
         [endpoint.media ?? "application/json"]: {
           ...(endpoint.response && { schema: endpoint.response }),
           ...(example !== undefined && { example }),
         },
       }),
-      ...(line && rowsOf(line, id, endpoint.lines ? [ndjson] : [ndjson, csv])),
+      ...(line && rowsOf(line, id, isLines ? [ndjson] : [ndjson, csv])),
       ...(id in tableColumns && {
         [csv]: textOf(id, "csv", `The columns ${tableColumns[id as TableId].join(", ")}. ${ofCsv}`),
       }),
