@@ -1,15 +1,15 @@
 import { afterAll, beforeEach, describe, expect, test } from "vitest";
 import { type Attacked, archive, expectOwnRequest, startAttacked } from "../helpers/attack/target.ts";
 import { answersIn } from "../helpers/attack/wire.ts";
+import { good, respond, startFaultyOrigin } from "../helpers/http/faulty-origin.ts";
 import { bearer } from "../helpers/http/proxy-client.ts";
-
-// What an origin says that points elsewhere, or says too much, is in test/proxy/origin/origin.test.ts.
 
 const attacked: Attacked = await startAttacked();
 const { proxy, origin, keys } = attacked;
 afterAll(() => attacked.stop());
 beforeEach(() => {
   origin.requests.length = 0;
+  origin.behave = good;
 });
 
 const path = "/api/v1/scores/aave";
@@ -164,4 +164,57 @@ describe("a request that points elsewhere", () => {
       }
     },
   );
+});
+
+describe("an origin that points elsewhere or says too much", () => {
+  test.each([301, 302, 303, 307, 308])("a %i is not followed", async (status) => {
+    const other = await startFaultyOrigin(async () => Buffer.from("evil"));
+    const fields = [
+      `Location: ${other.url}`,
+      `Refresh: 0;url=${other.url}`,
+      `Content-Location: ${other.url}`,
+    ];
+    origin.behave = (socket) => respond(socket, `${status} Moved`, fields, "evil");
+    const answer = await proxy.get(path);
+    expect([answer.status, answer.json().code]).toEqual([502, "UPSTREAM_ERROR"]);
+    expect(JSON.stringify(answer)).not.toMatch(/evil|location/i);
+    expect([other.connections, origin.requests.length]).toEqual([0, 1]);
+    await other.stop();
+  });
+
+  const said = [
+    ...["Server: AmazonS3", "X-Powered-By: evil", "Set-Cookie: evil=1", "Via: 1.1 evil", "X-Cache: Hit"],
+    ...["X-Amz-Request-Id: evil", "X-Amz-Meta-Key: evil", "X-Amz-Cf-Id: evil", "X-Amz-Version-Id: evil"],
+    ...["Location: http://evil.test/", "Link: <http://evil.test/>", "Alt-Svc: h3=evil", "Age: 1"],
+    ...["Access-Control-Allow-Origin: http://evil.test", "Access-Control-Allow-Credentials: true"],
+    ...["Content-Disposition: attachment", "Content-Language: xx", "Last-Modified: evil", "ETag: evil"],
+    ...["Cache-Control: public, max-age=9", "Expires: evil", "Vary: *", "Content-Security-Policy: evil"],
+    ...["Strict-Transport-Security: max-age=0", "X-RateLimit-Remaining: 999999", "WWW-Authenticate: evil"],
+    ...["Clear-Site-Data: *", "Trailer: X-Evil", "Keep-Alive: timeout=9", "X-Request-Id: evil"],
+  ];
+  test.each(["GET", "HEAD"])("%s passes on none of its headers", async (method) => {
+    const own = await proxy.get(path, { method });
+    const changing = ["date", "x-request-id", "x-ratelimit-remaining", "ratelimit"];
+    const constant = (headers: object) =>
+      Object.entries(headers).filter(([name]) => !changing.includes(name));
+    origin.behave = (socket, body) => respond(socket, "200 OK", said, body);
+    const answer = await proxy.get(path, { method });
+    expect(answer.status).toBe(200);
+    expect(Object.keys(answer.headers)).toEqual(Object.keys(own.headers));
+    expect(constant(answer.headers)).toEqual(constant(own.headers));
+    expect(JSON.stringify(answer.headers)).not.toMatch(/evil|amz|999999/i);
+  });
+
+  test("two answers for one request: the second goes to nobody", async () => {
+    origin.behave = (socket, body) => {
+      const head = `HTTP/1.1 200 OK\r\nContent-Length: ${body.length}\r\n\r\n`;
+      socket.write(
+        Buffer.concat([Buffer.from(head), body, Buffer.from(head), Buffer.alloc(body.length, "x")]),
+      );
+    };
+    for (const slug of ["aave", "curve.fi", "lido-dao", "aave"]) {
+      const answer = await proxy.get(`/api/v1/scores/${slug}`);
+      expect([answer.status, answer.json().slug]).toEqual([200, slug]);
+    }
+  });
 });
