@@ -1,6 +1,8 @@
 import { readdir } from "node:fs/promises";
+import { createRequire } from "node:module";
 import { join } from "node:path";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
+import { z } from "zod";
 import { verifyProof, verifyScoreProof } from "../../proxy/site/client/client.ts";
 import { type Endpoint, type EndpointId, endpoints } from "../../schemas/endpoints.ts";
 import { ChangeLine, type ExportList, type MarketIndex, makeProblem } from "../../schemas/envelopes.ts";
@@ -54,6 +56,8 @@ beforeAll(async () => {
   await proxy.get("/api/v1/scores", { headers: bearer(spent) });
   const [segment] = (await proxy.get(indexPath, keyed())).json().segments;
   part = segment.header;
+  Object.assign(needed, { hash: part.hash, of: `${part.hash},${segment.ids.hash}` });
+  Object.assign(needed, { since: snapshots[1], snapshotId: snapshots[2] });
   for (const [id, path, how] of good.filter(([id]) => id === "getMarket" || id === "getScore"))
     shown.set(JSON.stringify((await proxy.get(path, how())).json()), id);
 });
@@ -132,6 +136,8 @@ const exportName = "markets-0001.parquet";
 const facets = "/api/v1/markets/facets?by=category,disputed,composite,month";
 const slug = "kestrel-lend";
 const marketId = "bbfb8fdf-a355-4d14-a479-30c72827f998";
+/** Parameters that operations need, by name. */
+const needed: Record<string, unknown> = { by: "tier", id: marketId, name: exportName, slug };
 const json = { "content-type": "application/json" };
 const batch = (body: string, headers: Record<string, string> = json): Call => ({
   method: "POST",
@@ -356,5 +362,92 @@ describe("examples of answers", () => {
     const hello = listener.heard.filter(({ type }) => type === "hello");
     const heard = [...listener.changes().slice(0, 1), ...hello];
     await expect(pretty(heard)).toMatchFileSnapshot(golden("scoreFeed"));
+  });
+});
+
+// The client is the one that /docs/ uses: it makes its requests of nothing but the description.
+describe("a client made of the description", () => {
+  type Values = Record<string, unknown>;
+  type Built = { url: string; method: string; headers: Record<string, string>; body?: string };
+  const spec = JSON.parse(JSON.stringify(document));
+  const Parameter = z.looseObject({
+    name: z.string(),
+    schema: z.looseObject({ pattern: z.string().default("") }),
+  });
+  const Response = z.looseObject({ content: z.record(z.string(), z.unknown()) });
+  const operations = Object.values(document.paths ?? {})
+    .flatMap(({ get, post }) => [get, post])
+    .flatMap((operation) => {
+      if (!operation) return [];
+      const parameters = z.array(Parameter).parse(operation.parameters ?? []);
+      const types = Object.keys(Response.parse(operation.responses?.[200]).content);
+      return [{ id: operation.operationId ?? "", parameters, types }];
+    });
+  let build: (wish: object) => Built;
+  beforeAll(() => {
+    // The bundle is written for browsers; its client alone needs no more of one.
+    vi.stubGlobal("window", { location: {} });
+    const { SwaggerUIBundle } = createRequire(import.meta.url)("swagger-ui-dist");
+    build = SwaggerUIBundle({}).fn.buildRequest;
+  });
+  afterAll(() => void vi.unstubAllGlobals());
+
+  /** What the service answers to the request that the client makes of these parameters and others that are needed. */
+  async function ask(
+    { id, parameters: all }: (typeof operations)[number],
+    given: Values,
+    responseContentType?: string,
+  ) {
+    const known = all.flatMap(({ name }) => (name in needed ? [[name, needed[name]]] : []));
+    // No market has this one.
+    const absent = id === "marketAbsence" && { id: "00000000-0000-4000-8000-000000000000" };
+    const parameters = { ...Object.fromEntries(known), ...absent, ...given };
+    const requestBody = id === "batchScores" ? JSON.stringify({ slugs: ["unheard-of"] }) : undefined;
+    const securities = { authorized: { apiKey: aegis } };
+    const wish = { spec, operationId: id, parameters, requestBody, responseContentType, securities };
+    const { url, method, headers, body } = build(wish);
+    const answer = await proxy.get(url, { method, headers, ...(body !== undefined && { body: `${body}` }) });
+    expect([answer.status, answer.status < 400 || answer.text]).toEqual([200, true]);
+    return answer;
+  }
+
+  const lists = operations.flatMap((operation) =>
+    operation.parameters
+      .filter(({ schema: { pattern } }) => pattern.endsWith(")*$") && pattern.includes("(,"))
+      .map(({ name, schema: { pattern } }) => ({ operation, id: operation.id, name, pattern })),
+  );
+
+  test("finds the parameters that take lists, and the answers with several media types", () => {
+    expect(lists.map(({ id, name }) => `${id} ${name}`)).toEqual([
+      "marketsHistorical tier",
+      "marketFacets by",
+      "marketFacets tier",
+      "indexParts of",
+    ]);
+    const several = operations.filter(({ types }) => types.length > 1);
+    expect(Object.fromEntries(several.map(({ id, types }) => [id, types]))).toEqual({
+      ...Object.fromEntries(tabled.map(([id]) => [id, ["application/json", csv]])),
+      marketFacets: ["application/json", csv],
+      marketsHistorical: ["application/json", ndjson, csv],
+    });
+  });
+
+  test.each(lists)("$id takes several values of $name in one text", async ({ operation, name, pattern }) => {
+    const several: string = { by: "tier,category", tier: "RAW,CAST" }[name] ?? String(needed[name]);
+    for (const text of [several, several.slice(0, several.indexOf(","))]) {
+      expect(text).toMatch(new RegExp(pattern));
+      await ask(operation, { [name]: text });
+    }
+  });
+
+  // Such a client encodes the slashes in the names of the log's files.
+  const others = operations.filter(({ id }) => id !== "log");
+  const answers = others.flatMap((operation) =>
+    operation.types.map((type) => ({ operation, id: operation.id, type })),
+  );
+  test.each(answers)("$id is answered as $type", async ({ operation, type }) => {
+    const { headers } = await ask(operation, {}, type);
+    expect(headers["content-type"]?.split(";")[0]).toBe(type.split(";")[0]);
+    expect(headers["content-length"]).not.toBe("0");
   });
 });

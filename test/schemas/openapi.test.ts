@@ -104,7 +104,7 @@ describe("the API's description", () => {
     for (const { meaning } of Object.values(meanings)) expect(document.info.description).toContain(meaning);
   });
 
-  // test/browser/docs.test.ts uses one of them; openapi-typescript 7.13.0 with openapi-fetch 0.17.0 and
+  // test/schemas/openapi-examples.test.ts makes one of them; openapi-typescript 7.13.0 with openapi-fetch 0.17.0 and
   // @hey-api/openapi-ts 0.99.0 were tried by hand, since they need the compiler of TypeScript 5.
   describe("suits generators of clients:", () => {
     test("an answer has one media type, unless a caller asks for rows or a table, and every error is a Problem", () => {
