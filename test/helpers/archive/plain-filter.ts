@@ -106,5 +106,5 @@ function wordsOf(question: string): Set<string> {
   return words;
 }
 
-const askedWords = (q: string): AskedWord[] =>
+export const askedWords = (q: string): AskedWord[] =>
   [...cut(q, true)].map((word) => ({ text: word.replace("*", ""), prefix: word.endsWith("*") }));

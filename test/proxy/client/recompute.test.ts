@@ -9,9 +9,11 @@ import type { HistoricalMarket } from "../../../schemas/records.ts";
 import { directoryStorage } from "../../../snapshots/store/backends/directory.ts";
 import { verifierText } from "../../../snapshots/trust/notes/note-keys.ts";
 import { combinations } from "../../helpers/archive/combinations.ts";
+import { idsIn, loadMarkets } from "../../helpers/archive/duckdb-filter.ts";
 import { segmentEnds } from "../../helpers/archive/odd-markets.ts";
 import { plainFilter } from "../../helpers/archive/plain-filter.ts";
 import { sourceMarkets } from "../../helpers/archive/source-rows.ts";
+import { withDuckDb } from "../../helpers/archive/sql.ts";
 import { type ArchiveProxy, startArchiveProxy } from "../../helpers/http/archive-proxy.ts";
 import { publishRecords, recordsOf } from "../../helpers/publish/records.ts";
 import { publishSources, writeSources } from "../../helpers/publish/sample-sources.ts";
@@ -152,22 +154,26 @@ async function all<T>(items: AsyncIterable<T>): Promise<T[]> {
 describe("rows", () => {
   const verified = { verified: true, trust };
 
-  test(`are the service's, for ${runs} random queries (seed ${seed})`, { timeout }, async () => {
+  test(`are the service's and DuckDB's, for ${runs} random queries (seed ${seed})`, { timeout }, async () => {
     const { client } = clientOf();
-    await fc.assert(
-      fc.asyncProperty(combinations(markets), async ({ filters, pageSize, page }) => {
-        const ids = plainFilter(markets, filters).map(({ id }) => id);
-        const rows = client.rows(filters, verified);
-        const found = await all(rows);
-        expect(found.map(({ market }) => market.id)).toEqual(ids);
-        expect([rows.total, rows.count, rows.skip]).toEqual([ids.length, ids.length, ids.length]);
-        const one = await client.page({ ...filters, pageSize, page }, verified);
-        const { timestamp: _, vouched: __, ...shown } = one;
-        const { timestamp: ___, ...served } = await proxy.page({ ...filters, pageSize, page });
-        expect(shown).toEqual(served);
-      }),
-      { seed, numRuns: runs },
-    );
+    await withDuckDb(folder, async (sql) => {
+      await loadMarkets(sql, sources, markets);
+      await fc.assert(
+        fc.asyncProperty(combinations(markets), async ({ filters, pageSize, page }) => {
+          const ids = plainFilter(markets, filters).map(({ id }) => id);
+          expect(await idsIn(sql, filters)).toEqual(ids);
+          const rows = client.rows(filters, verified);
+          const found = await all(rows);
+          expect(found.map(({ market }) => market.id)).toEqual(ids);
+          expect([rows.total, rows.count, rows.skip]).toEqual([ids.length, ids.length, ids.length]);
+          const one = await client.page({ ...filters, pageSize, page }, verified);
+          const { timestamp: _, vouched: __, ...shown } = one;
+          const { timestamp: ___, ...served } = await proxy.page({ ...filters, pageSize, page });
+          expect(shown).toEqual(served);
+        }),
+        { seed, numRuns: runs },
+      );
+    });
   });
 
   test("go on where another process left off, and as pages", async () => {
