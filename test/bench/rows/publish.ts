@@ -69,17 +69,19 @@ export async function measurePublish(bench: Bench): Promise<Measurement[]> {
     await increment.sources(data);
   }
   const [full, copy]: [Run[], number[]] = [[], []];
+  const rows = () => [
+    ...(wants(7) ? [fullPublish(full, copy)] : []),
+    ...wanted.flatMap(({ increment, runs }) => measured(increment, full, runs)),
+  ];
   for (let run = 0; run < options.effort.runs; run += 1) {
     bench.say(`publishing, run ${run + 1} of ${options.effort.runs}`);
     full.push(await publish(bench, sources));
     if (wants(7)) copy.push(await copyOut(bench, sources));
     for (const { increment, runs } of wanted)
       runs.push(await publish(bench, await increment.sources(data), await increment.store(data)));
+    await bench.found(rows());
   }
-  return [
-    ...(wants(7) ? [fullPublish(full, copy)] : []),
-    ...wanted.flatMap(({ increment, runs }) => measured(increment, full, runs)),
-  ];
+  return rows();
 }
 
 const seconds = (runs: readonly Run[]) => runs.map((run) => run.seconds);

@@ -45,12 +45,17 @@ export async function measureRemoteStore(bench: Bench): Promise<Measurement[]> {
   const remote = wants(18, 19, 20) && (await copyFarAway(bench, data, real));
   const ofPublish = { ...options, markets: publishedMarkets };
   const publish = wants(21) && (await publisher(bench, await openData(ofPublish, ends, data.say), real));
+  const rows = () => [
+    ...(served.length > 0 ? servedRows(served) : []),
+    ...(published.length > 0 ? publishedRows(published) : []),
+  ];
   for (let run = 0; run < options.effort.runs; run += 1) {
     bench.say(`a store far away, run ${run + 1} of ${options.effort.runs}`);
     if (remote) served.push(await serve(bench, remote));
     if (publish) published.push(await publish());
+    await bench.found(rows());
   }
-  return [...(remote ? servedRows(served) : []), ...(publish ? publishedRows(published) : [])];
+  return rows();
 }
 
 /** Copies the store of the sample into a new bucket, behind a link that is as slow as a wide network. */

@@ -3,6 +3,7 @@ import { measureFacets } from "./facets.ts";
 import { measureFilters } from "./filters.ts";
 import { measureMemory } from "./memory.ts";
 import { measurePublish } from "./publish.ts";
+import { measureRecompute } from "./recompute.ts";
 import { measureRemoteStore } from "./remote-store.ts";
 import { measureScores } from "./scores.ts";
 import { measureSite } from "./site.ts";
@@ -19,6 +20,7 @@ export const parts: readonly Part[] = [
   { rows: [11], measure: measureFacets },
   { rows: [12], measure: measureWords },
   { rows: [15], measure: measureTurns },
+  { rows: [16], measure: measureRecompute },
   { rows: [18, 19, 20, 21], measure: measureRemoteStore },
   { rows: [22], measure: measureSite },
 ];

@@ -16,6 +16,7 @@ export const benchOptions = {
     otherwise: "deleted at the end",
   }),
   json: text("FILE", "all rounds as JSON", { default: ".local/bench.json" }),
+  profile: text("DIR", "CPU profiles of the proxy; its figures are then too low"),
 };
 
 const thorough: Effort = { rounds: 5, seconds: 8, runs: 3, filters: 300, requests: 400 };
@@ -28,6 +29,7 @@ export function readOptions(shell: Shell, values: ValuesOf<typeof benchOptions>)
     rows: values.rows === undefined ? rowNumbers : readRows(values.rows),
     keep: values.keep === undefined ? undefined : shell.path(values.keep),
     json: shell.path(values.json),
+    profile: values.profile === undefined ? undefined : shell.path(values.profile),
     effort: values.quick ? quick : thorough,
   };
 }

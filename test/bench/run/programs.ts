@@ -14,6 +14,8 @@ const packages = {
 export interface Programs extends Record<keyof typeof packages, string> {
   /** A Python that has chdb, where test/servers/python-install.sh has made one. */
   chdb: string | undefined;
+  /** KrakenD's engine, where test/servers/gateway-install.sh has built it. */
+  gateway: string | undefined;
 }
 
 /** Throws USAGE naming the packages that are missing. */
@@ -28,5 +30,6 @@ export function findPrograms(): Programs {
   return {
     ...(paths as Record<keyof typeof packages, string>),
     chdb: process.env.BENCH_CHDB_PYTHON,
+    gateway: process.env.BENCH_GATEWAY,
   };
 }

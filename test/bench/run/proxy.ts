@@ -50,15 +50,16 @@ export const issueBenchKey = async (storage: Storage) =>
     .key;
 
 async function start(
-  { data, ends }: Bench,
+  { data, ends, options }: Bench,
   store: string,
   more: readonly string[] = [],
   given?: { key: string; environment: NodeJS.ProcessEnv },
 ) {
   const key = given?.key ?? (await issueBenchKey(directoryStorage(store)));
   const [port, metricsPort] = [await freePort(), await freePort()];
+  const profiling = options.profile ? ["--cpu-prof", `--cpu-prof-dir=${options.profile}`] : [];
   // As in package.json.
-  const flags = ["--initial-old-space-size=256", ...more];
+  const flags = ["--initial-old-space-size=256", ...profiling, ...more];
   const child = startServer(ends, nodeCommand("scripts/proxy.ts", ...flags), {
     // A preloaded file answers messages.
     stdio: ["ignore", "ignore", "inherit", "ipc"],

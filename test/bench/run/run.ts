@@ -8,6 +8,7 @@ export interface Options {
   rows: readonly number[];
   keep: string | undefined;
   json: string;
+  profile: string | undefined;
   effort: Effort;
 }
 
@@ -32,6 +33,8 @@ export interface Bench {
   data: Data;
   /** What ends with the run or a part of it: servers. */
   ends: AsyncDisposableStack;
+  /** Takes what a part has measured so far, in the place of what it took of that part before. */
+  found(measurements: readonly Measurement[]): Promise<void>;
   /** Whether one of these rows is wanted. */
   wants(...rows: number[]): boolean;
   say(line: string): void;
@@ -45,23 +48,30 @@ export interface Part {
 
 /**
  * Measures the wanted parts one after the other. `begin` is told what ends each of them. `keep` gets all that was
- * measured as soon as a part ends, so that what fails later takes nothing of it.
+ * measured as soon as there is more, so that what fails later takes nothing of it.
  */
 export async function measureAll(
   parts: readonly Part[],
-  bench: Omit<Bench, "ends" | "wants">,
+  bench: Omit<Bench, "ends" | "found" | "wants">,
   { begin, keep }: { begin(ends: AsyncDisposableStack): void; keep(all: Measurement[]): Promise<void> },
 ): Promise<void> {
-  const all: Measurement[] = [];
+  const all = new Map<Part, readonly Measurement[]>();
   const wants = (...rows: number[]) => rows.some((row) => bench.options.rows.includes(row));
   for (const part of parts) {
     const rows = part.rows.filter((row) => wants(row));
     if (rows.length === 0) continue;
-    await using ends = new AsyncDisposableStack();
+    const found = (measurements: readonly Measurement[]) => {
+      all.set(part, measurements);
+      return keep([...all.values()].flat());
+    };
+    const ends = new AsyncDisposableStack();
     begin(ends);
-    bench.say(`measuring row ${rows.join(", ")}`);
-    all.push(...(await part.measure({ ...bench, ends, wants })));
-    await keep(all);
+    try {
+      bench.say(`measuring row ${rows.join(", ")}`);
+      await found(await part.measure({ ...bench, ends, found, wants }));
+    } finally {
+      await ends.disposeAsync();
+    }
   }
 }
 
