@@ -190,8 +190,8 @@ export const witnessCommand = command({
     const storage = await openStore(shell, values.store);
     const log = await readRunLog(storage, signing);
     const { newest } = log;
-    const tree = await listPublicTree(log.storage);
-    const witnessed = newest ? await updateLog(storage, tree, newest, signing, log) : [];
+    const tree = await listPublicTree(storage, undefined, log.storage);
+    const witnessed = newest ? await updateLog(tree, newest, signing, log) : [];
     shell.report(values.json, { commit: newest?.entry.commit ?? 0, witnessed }, [
       newest
         ? `Commit ${newest.entry.commit}, snapshot ${newest.entry.snapshotId}`

@@ -51,10 +51,7 @@ async function warnOfClock(shell: Shell, storage: Storage, error: unknown): Prom
 }
 
 /** The options of a run besides its sources, its store and what the guards may let pass. */
-type More = Pick<
-  PublishOptions,
-  "api" | "siteUrl" | "license" | "citeAs" | "contact" | "signing" | "dryRun" | "faulty"
->;
+type More = Pick<PublishOptions, "names" | "signing" | "dryRun" | "faulty">;
 
 /** Publishes, or makes a `step` of it. Also returns which files the sources were. */
 export type PublishWith = <Report>(

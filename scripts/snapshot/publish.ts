@@ -73,9 +73,9 @@ export const publishCommand = command({
       ...inOneRun,
       ...partsWay(shell, values, choices.location),
     };
-    const told = {
+    const names = {
       api: namedOption("api-url", values["api-url"] ?? shell.env.API_URL, apiPlaceAt),
-      siteUrl: namedOption("site-url", values["site-url"] ?? shell.env.SITE_URL, siteAddressAt),
+      site: namedOption("site-url", values["site-url"] ?? shell.env.SITE_URL, siteAddressAt),
       license: namedOption("license", values.license, licenseAt),
       citeAs: namedOption("cite-as", values["cite-as"], citationIn),
       contact: namedOption("contact", values.contact ?? shell.env.CONTACT, contactAt),
@@ -91,7 +91,7 @@ export const publishCommand = command({
     // The first run of a schedule needs no store, but a mistyped address is none either.
     if (way.makesStore && !(await storeExists(storage)))
       shell.say(`${noStoreAt(storage)} yet: publish makes one`);
-    const publishWith = publishFrom(shell, choices, storage, { ...told, signing, dryRun });
+    const publishWith = publishFrom(shell, choices, storage, { names, signing, dryRun });
     const code = (await way.before?.(publishWith)) ?? exitCodes.done;
     if (!way.publish || code !== exitCodes.done) return code;
     const { report, files } = await publishWith(way.publish);
@@ -101,7 +101,7 @@ export const publishCommand = command({
       shell.say(`Exported in ${counted(total.objects, "file")} (${total.bytes} bytes)`);
     }
     shell.report(values.json, report, describePublish(report));
-    const fault = told.siteUrl && !dryRun && (await siteFaultAt(told.siteUrl));
+    const fault = names.site && !dryRun && (await siteFaultAt(names.site));
     if (fault) shell.warn(fault);
     try {
       if (statement) await writeStatement(statement, files, storage, report);

@@ -43,16 +43,10 @@ export class Trust {
   }
 
   /**
-   * A checkpoint of the public log that satisfies the policy, or why it does not. Its note has the checked signatures
-   * alone.
+   * A checkpoint that a log signed, or why it is none. `lacking` says what else the policy asks for. The note has the
+   * checked signatures alone.
    */
-  checkpoint(note: string): NotedCheckpoint | { reason: string } {
-    const signed = this.signedCheckpoint(note);
-    return "reason" in signed || signed.lacking === undefined ? signed : { reason: signed.lacking };
-  }
-
-  /** Asks only for the signature of a log. `lacking` says what else the policy asks for. */
-  signedCheckpoint(note: string): (NotedCheckpoint & Pick<Judged, "lacking">) | { reason: string } {
+  checkpoint(note: string): (NotedCheckpoint & ReturnType<typeof judgeNote>) | { reason: string } {
     const read = () => {
       const judged = judgeNote(this.#policy, note);
       return { ...parseCheckpoint(judged.note), ...judged };
@@ -85,19 +79,11 @@ export class Trust {
   }
 }
 
-/** What a policy makes of a checkpoint that one of its logs signed. */
-export interface Judged {
-  /** Why the cosignatures are not enough; undefined when they are. */
-  lacking: string | undefined;
-  /** The note with the checked signatures alone. */
-  note: string;
-}
-
 /**
- * Checks who signed a checkpoint. Throws NoteError when it is malformed, no log did, or a known key's signature is
- * wrong.
+ * Checks who signed a checkpoint. `lacking` says why the cosignatures are not enough; undefined when they are. Throws
+ * NoteError when it is malformed, no log did, or a known key's signature is wrong.
  */
-export function judgeNote(policy: Policy, note: string): Judged {
+export function judgeNote(policy: Policy, note: string) {
   const { logs, witnesses } = policy;
   const keys = [...logs, ...witnesses].map(({ key }) => key);
   const { text, signers, unchecked, note: checked } = openNote(note, keys);

@@ -174,12 +174,12 @@ async function checkTrees(
  */
 function checkpointIn(key: string, bytes: Buffer, trust: Trust | undefined): TreeHead {
   const note = bytes.toString();
-  const parsed = () => parseCheckpoint(note);
-  const judge = (by: Trust) =>
-    key === layout.logCheckpoint ? by.checkpoint(note) : by.signedCheckpoint(note);
-  const said = trust ? judge(trust) : unlessSync(NoteError, parsed, ({ message }) => ({ reason: message }));
-  if ("size" in said) return said;
-  throw new CorruptObjectError(key, said.reason);
+  const parsed = () => ({ ...parseCheckpoint(note), lacking: undefined });
+  const said =
+    trust?.checkpoint(note) ?? unlessSync(NoteError, parsed, ({ message }) => ({ reason: message }));
+  if ("reason" in said) throw new CorruptObjectError(key, said.reason);
+  if (key === layout.logCheckpoint && said.lacking) throw new CorruptObjectError(key, said.lacking);
+  return said;
 }
 
 /**

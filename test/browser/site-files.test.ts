@@ -103,7 +103,7 @@ describe.skipIf(!program)("a CDN that serves public/ below another folder", () =
     const proxy = await startTestProxy();
     const service = `http://127.0.0.1:${proxy.port}`;
     const key = await proxy.issue();
-    await publishArchive(storage, { api: apiPlaceAt(service) });
+    await publishArchive(storage, { names: { api: apiPlaceAt(service) } });
     const { page, context, faults, asked } = await openWatched(browser, home);
     const keyed = new Map<string, string>();
     page.on("request", async (request) => {
@@ -132,7 +132,7 @@ describe.skipIf(!program)("a CDN that serves public/ below another folder", () =
     expect(keyed.size).toBeGreaterThan(3);
     expect(cdn.refused).toEqual([]);
     await context.close();
-    await publishArchive(storage, { api: null });
+    await publishArchive(storage, { names: { api: null } });
     await proxy.stop();
   });
 
@@ -144,7 +144,7 @@ describe.skipIf(!program)("a CDN that serves public/ below another folder", () =
     await page.click('main a[href$="scores.json"]');
     expect(JSON.parse((await page.textContent("body")) ?? "").count).toBe(slugs.length);
 
-    await publishArchive(storage, { siteUrl: new URL(".", home).href });
+    await publishArchive(storage, { names: { site: new URL(".", home).href } });
     // The browser would keep what it has for a minute.
     await page.goto(`${home}?again`);
     await page.click('main a[href="protocols/index.html"]');
@@ -198,7 +198,7 @@ describe.skipIf(!program)("a CDN that serves public/ below another folder", () =
   });
 
   test("lets others put embeds into frames, and no other page", async () => {
-    await publishArchive(storage, { siteUrl: new URL(".", home).href });
+    await publishArchive(storage, { names: { site: new URL(".", home).href } });
     const names = ["embed/aave/index.html", "embed/index.html", "protocols/aave/index.html"];
     const frames = names.map((name) => `<iframe src="${new URL(name, home).href}"></iframe>`);
     const context = await browser.newContext();

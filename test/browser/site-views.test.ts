@@ -175,7 +175,7 @@ describe.skipIf(!program).each([
   test("in a page or frame that needs no script", async () => {
     const storage = memoryStorage(new Map());
     const { server, home } = await serveTree(storage, "/some/folder/");
-    await publishArchive(storage, { siteUrl: home });
+    await publishArchive(storage, { names: { site: home } });
     const { page, context } = await openWatched(site.browser, `${home}index.html`, screen);
     const found: Record<string, string[]> = {};
     for (const name of ["protocols/", "protocols/aave/", "embed/", "embed/aave/"]) {

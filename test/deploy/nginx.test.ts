@@ -39,7 +39,7 @@ function served(
     const { storage, serve } = await start(folder);
     const directory = join(folder, "sources");
     await writeSample({ ...sampleDefaults, directory, markets: 200, protocols, days: 2 });
-    await publishSources(directory, storage, folder, { siteUrl: "https://cdn.example.org/public" });
+    await publishSources(directory, storage, folder, { names: { site: "https://cdn.example.org/public" } });
     await storage.put(layout.logCheckpoint, Buffer.from("a checkpoint\n"));
     await storage.put(layout.key("0123456789abcdef"), Buffer.from("{}"));
     const manifest = await readManifest(storage, (await newestCommit(storage))!);

@@ -205,6 +205,12 @@ const cosigned = noteOf(witnesses);
 const isCosigned = (note: string) =>
   parseNote(note).signatures.some(({ id }) => witnesses.some((witness) => witness.id === id));
 
+/** A checkpoint that satisfies the policy, or why it does not. */
+function counted(by: Trust, note: string) {
+  const said = by.checkpoint(note);
+  return "reason" in said || said.lacking === undefined ? said : { reason: said.lacking };
+}
+
 const note: Target = {
   seeds: () => [
     noteOf([]),
@@ -231,7 +237,7 @@ const note: Target = {
     }
     const checkpoint = refused(() => parseCheckpoint(text), NoteError);
     if (checkpoint) need(text.startsWith(`${checkpointText(checkpoint)}\n`), "a checkpoint is its text");
-    const ours = trust.checkpoint(text);
+    const ours = counted(trust, text);
     const theirs = await refusedLater(() => verifyCheckpoint(text, policyText), IntegrityError);
     refused(() => checkpointIn(text), IntegrityError);
     need(
@@ -262,7 +268,7 @@ const policy: Target = {
     need(isQuorum(read, all), "all witnesses are enough");
     need(read.quorum === undefined || !isQuorum(read, new Set()), "no witness is not enough");
     if (isText) {
-      const ours = read.logs.length > 0 && !("reason" in new Trust(read).checkpoint(cosigned));
+      const ours = read.logs.length > 0 && !("reason" in counted(new Trust(read), cosigned));
       need(ours === Boolean(client), `whether it counts: ${ours} here, ${Boolean(client)} in the client`);
     }
     const lines: string[] = [];

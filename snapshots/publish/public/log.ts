@@ -18,7 +18,6 @@ import {
 import { infoOf, type Storage, StorageError } from "../../store/storage.ts";
 import { believe, evidenceIn, type RunLog, recall, type Signing, trustOf } from "../../trust/log/believe.ts";
 import { mergeNotes, readNote, signCheckpoint, timeOf } from "../../trust/notes/signed-note.ts";
-import type { Trust } from "../../trust/trust.ts";
 import { submissionOf } from "../../trust/witnesses.ts";
 import type { PublicTree } from "./site.ts";
 
@@ -49,14 +48,13 @@ export type Witnessed = { name: string } & ({ time: number } | { fault: string }
  * different one.
  */
 export async function updateLog(
-  storage: Storage,
   publicTree: PublicTree,
   newest: Commit,
   signing: Signing,
   log?: RunLog,
 ): Promise<Witnessed[]> {
   await updateTiles(publicTree, newest, log);
-  return updateCheckpoint(storage, publicTree, newest, signing, log);
+  return updateCheckpoint(publicTree, newest, signing, log);
 }
 
 /**
@@ -136,12 +134,12 @@ async function putTiles(
  * it. Nothing is signed without a key, or where no trusted key signed the entry of the newest commit.
  */
 async function updateCheckpoint(
-  storage: Storage,
   publicTree: PublicTree,
   newest: Commit,
   signing: Signing,
   log?: RunLog,
 ): Promise<Witnessed[]> {
+  const { storage } = publicTree;
   const { commit: size } = newest.entry;
   const { key, cosigner, trusted = [], witnesses, memory: file } = signing;
   const trust = trustOf(signing);
@@ -154,12 +152,23 @@ async function updateCheckpoint(
   if (belief.fault) throw belief.fault;
   if (belief.followed) return [];
   const tree = belief.tree ?? (await LogTree.upTo(storage, newest));
+
+  /** Whether a stored checkpoint shows that another publisher went on. Throws when it is of another tree. */
+  const isFollowed = async (at: string, stored: string | undefined): Promise<boolean> => {
+    const said = stored === undefined ? undefined : trust.checkpoint(stored);
+    if (!said || "reason" in said) return false;
+    const evidence = [evidenceIn(at, said)];
+    const { fault, followed } = await believe(storage, newest, { trust, evidence }, tree);
+    if (fault) throw fault;
+    return followed === true;
+  };
+
   const bySize = layout.logCheckpointOf(size);
   const before = log?.stored?.shown;
   const isStored = before !== undefined && (await publicTree.holds(bySize, Buffer.from(before)));
   const stored = isStored ? before : await readNote(storage, bySize);
   // Another tree of this size may have been signed since those that remember one were asked.
-  if (await isFollowed(bySize, stored, { storage, newest, trust, tree })) return [];
+  if (await isFollowed(bySize, stored)) return [];
   const own = signCheckpoint(signing, tree);
   // Must be kept before anybody sees it.
   await file?.keep(own);
@@ -176,9 +185,24 @@ async function updateCheckpoint(
   const lines = answers.flatMap((answer) => ("line" in answer ? [`${answer.line}\n`] : []));
   const note = lines.length > 0 ? mergeNotes(`${text}\n${lines.join("")}`, known, keys) : known;
 
-  const place = { storage, publicTree, newest, trust, tree, keys };
-  const merged = await mergeInto(bySize, place, note);
-  if (merged !== undefined) await mergeInto(layout.logCheckpoint, place, merged);
+  /** Returns what is stored then; undefined when another publisher went on. */
+  const mergeInto = async (at: string, note: string): Promise<string | undefined> => {
+    if (await publicTree.holds(at, Buffer.from(note))) return note;
+    for (let round = 0; round < maxRounds; round += 1) {
+      const info = await (round === 0 ? publicTree.infoOf(at) : infoOf(storage, at));
+      const stored = info && (await readNote(storage, at));
+      if (await isFollowed(at, stored)) return undefined;
+      const wanted = mergeNotes(note, stored, keys);
+      if (wanted === stored) return wanted;
+      const bytes = Buffer.from(wanted);
+      const put = info ? storage.replace(at, bytes, info.tag) : storage.putIfAbsent(at, bytes);
+      if (await put) return wanted;
+    }
+    throw new StorageError(`${storage.location}: other publishers keep changing ${at}; run again`);
+  };
+
+  const merged = await mergeInto(bySize, note);
+  if (merged !== undefined) await mergeInto(layout.logCheckpoint, merged);
   return asked.map(({ name, key }) => {
     const line = lineOf(key);
     if (line) return { name, time: timeOf(key.kind, line.signature) ?? 0 };
@@ -187,45 +211,5 @@ async function updateCheckpoint(
   });
 }
 
-interface Place {
-  storage: Storage;
-  publicTree: PublicTree;
-  newest: Commit;
-  trust: Trust;
-  tree: LogTree;
-  keys: readonly VerifierKey[];
-}
-
-/** Whether a stored checkpoint shows that another publisher went on. Throws when it is of another tree. */
-async function isFollowed(
-  at: string,
-  stored: string | undefined,
-  { storage, newest, trust, tree }: Omit<Place, "publicTree" | "keys">,
-): Promise<boolean> {
-  const said = stored === undefined ? undefined : trust.checkpoint(stored);
-  if (!said || !("size" in said)) return false;
-  const evidence = [evidenceIn(at, said)];
-  const { fault, followed } = await believe(storage, newest, { trust, evidence }, tree);
-  if (fault) throw fault;
-  return followed === true;
-}
-
 /** Another round is needed only when another publisher signed meanwhile. */
 const maxRounds = 16;
-
-/** Returns what is stored then; undefined when another publisher went on. */
-async function mergeInto(at: string, place: Place, note: string): Promise<string | undefined> {
-  const { storage, publicTree, keys } = place;
-  if (await publicTree.holds(at, Buffer.from(note))) return note;
-  for (let round = 0; round < maxRounds; round += 1) {
-    const info = await (round === 0 ? publicTree.infoOf(at) : infoOf(storage, at));
-    const stored = info && (await readNote(storage, at));
-    if (await isFollowed(at, stored, place)) return undefined;
-    const wanted = mergeNotes(note, stored, keys);
-    if (wanted === stored) return wanted;
-    const bytes = Buffer.from(wanted);
-    const put = info ? storage.replace(at, bytes, info.tag) : storage.putIfAbsent(at, bytes);
-    if (await put) return wanted;
-  }
-  throw new StorageError(`${storage.location}: other publishers keep changing ${at}; run again`);
-}

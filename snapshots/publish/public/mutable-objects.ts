@@ -23,14 +23,13 @@ import { inParallel } from "../../store/in-parallel.ts";
 import { artefactFolders, layout, maxOrdinaryBytes, sha256 } from "../../store/layout.ts";
 import { readManifest } from "../../store/manifest.ts";
 import { parseObject, readObject, referTo } from "../../store/objects.ts";
-import { listedOnce, type Storage, StorageError } from "../../store/storage.ts";
+import { type Storage, StorageError } from "../../store/storage.ts";
 import { type RunLog, type Signing, trustOf } from "../../trust/log/believe.ts";
 import { sealSigned } from "../../trust/notes/signed-note.ts";
 import { newestTrustedFrom, type Trust } from "../../trust/trust.ts";
 import { renderList } from "../score-objects.ts";
 import { updateLog, type Witnessed } from "./log.ts";
 import {
-  type ApiAddress,
   listPublicTree,
   type Named,
   nothingNamed,
@@ -43,18 +42,11 @@ import {
 export interface SiteOptions {
   /** Without one, the store's site files stay as they are. */
   site?: Site | undefined;
-  /** The API that its pages ask; by default the one that the store already names. */
-  api?: ApiAddress | undefined;
   /**
-   * The address of the public tree, for which artefacts are written; null for none. By default the one that the store
-   * already names: otherwise badges that a run passed over would go on showing old scores.
+   * What the store names from now on, null for nothing. What is undefined stays as it is: otherwise badges that a run
+   * passed over would go on showing old scores.
    */
-  siteUrl?: string | null | undefined;
-  /** The terms of the data; null for none. By default those that the store already names. */
-  license?: string | null | undefined;
-  citeAs?: string | null | undefined;
-  /** Where to get a key; null for none. By default what the store already names. */
-  contact?: string | null | undefined;
+  names?: { [Name in keyof Named]?: Named[Name] | undefined } | undefined;
   /** A run with a key shows the newest commit that it trusts. */
   signing?: Signing | undefined;
   /** Keys of objects that are known to be damaged. They are written again even though the store lists them. */
@@ -78,7 +70,7 @@ interface AtHand {
  */
 export async function updateMutableObjects(
   storage: Storage,
-  { site, signing = {}, faulty, ...names }: SiteOptions,
+  { site, signing = {}, faulty, names = {} }: SiteOptions,
   atHand: AtHand,
 ): Promise<{ commit: number; witnessed: Witnessed[] }> {
   // Nobody trusts what a run makes without a key, yet it has to be shown.
@@ -91,22 +83,20 @@ export async function updateMutableObjects(
     shown = await showNewest(storage, trust, faulty, known);
   }
   const { tree, commit: newest } = shown;
-  const witnessed = await updateLog(storage, tree, newest, signing, log);
+  const witnessed = await updateLog(tree, newest, signing, log);
   const named = await namedIn(tree, site, names);
   const addresses = named.site === null ? undefined : { ...named, site: named.site };
-  const commit = await updatePublicNames(storage, shown, atHand, addresses, trust);
+  const commit = await updatePublicNames(shown, atHand, addresses, trust);
   if (site) await updateSite(tree, site, named);
   return { commit, witnessed };
 }
 
-/** Names that the run is not given are those that the store has. */
 async function namedIn(
   tree: PublicTree,
   site: Site | undefined,
-  { api, siteUrl, license, citeAs, contact }: SiteOptions,
+  names: NonNullable<SiteOptions["names"]>,
 ): Promise<Named> {
-  const all = Object.entries({ api, site: siteUrl, license, citeAs, contact });
-  const told = Object.fromEntries(all.filter(([, value]) => value !== undefined));
+  const told = Object.fromEntries(Object.entries(names).filter(([, value]) => value !== undefined));
   const complete = (before: Named): Named => ({ ...before, ...told });
   const { api: alone, ...others } = complete(nothingNamed);
   const file = layout.siteFile("api.json");
@@ -141,19 +131,19 @@ const maxRounds = 16;
  * protocols stay until the next collection, because publishers may not delete.
  */
 async function updatePublicNames(
-  storage: Storage,
   shown: Shown,
   atHand: AtHand,
   addresses: Addresses | undefined,
   trust: Trust | undefined,
 ): Promise<number> {
   let { tree, commit } = shown;
+  const { storage, faulty } = tree;
   for (let round = 0; round < maxRounds; round += 1) {
     const isStillNewest = async () =>
       (await newestTrustedFrom(storage, commit, trust)).entry.commit === commit.entry.commit;
     let outcome: NamesUpdate = "disturbed";
     try {
-      outcome = await updateNamesTo(storage, { tree, commit }, atHand, addresses, trust);
+      outcome = await updateNamesTo({ tree, commit }, atHand, addresses, trust);
     } catch (error) {
       // Once a later commit stands, a collection may delete what only this one reaches.
       if (!(error instanceof MissingObjectError) || (await isStillNewest())) throw error;
@@ -161,7 +151,7 @@ async function updatePublicNames(
     if (outcome === "same") return commit.entry.commit;
     // A later commit may have kept a name that this round has just replaced, so its publisher would not put it right.
     if (outcome === "changed" && (await isStillNewest())) return commit.entry.commit;
-    ({ tree, commit } = await showNewest(storage, trust, tree.faulty, commit));
+    ({ tree, commit } = await showNewest(storage, trust, faulty, commit));
   }
   throw new StorageError(`${storage.location}: other publishers keep changing the public names; run again`);
 }
@@ -171,12 +161,12 @@ type NamesUpdate = "same" | "changed" | "disturbed";
 
 /** One round of updatePublicNames. */
 async function updateNamesTo(
-  storage: Storage,
   { tree, commit }: Shown,
   atHand: AtHand,
   addresses: Addresses | undefined,
   trust: Trust | undefined,
 ): Promise<NamesUpdate> {
+  const { storage } = tree;
   const isAtHand = atHand.commit.digest === commit.digest;
   const manifest = (isAtHand && atHand.manifest) || (await readManifest(storage, commit));
   const names = publicNames(manifest);
@@ -212,15 +202,15 @@ interface Shown {
   commit: Commit;
 }
 
-/** Lists the public tree, unless `listed` has done so, and finds the newest commit. `known` was the newest before. */
+/** Lists the public tree, unless `listing` has done so, and finds the newest commit. `known` was the newest before. */
 async function showNewest(
   storage: Storage,
   trust: Trust | undefined,
   faulty: ReadonlySet<string> | undefined,
   known: Commit,
-  listed = listedOnce(storage, layout.publicTree),
+  listing?: Storage,
 ): Promise<Shown> {
-  const tree = await listPublicTree(listed, faulty);
+  const tree = await listPublicTree(storage, faulty, listing);
   return { tree, commit: await newestTrustedFrom(storage, known, trust) };
 }
 

@@ -5,7 +5,13 @@ import type { Addresses } from "../../artefacts/dataset.ts";
 import { CorruptObjectError, unless } from "../../store/errors.ts";
 import { inParallel } from "../../store/in-parallel.ts";
 import { artefactFolders, layout } from "../../store/layout.ts";
-import { infoOf as infoNow, type ObjectInfo, type Storage, StorageError } from "../../store/storage.ts";
+import {
+  infoOf as infoNow,
+  listedOnce,
+  type ObjectInfo,
+  type Storage,
+  StorageError,
+} from "../../store/storage.ts";
 
 /** Folders in which a run updates many objects. */
 const folders = [
@@ -21,18 +27,22 @@ const folders = [
  */
 export type PublicTree = Awaited<ReturnType<typeof listPublicTree>>;
 
-/** `faulty` objects are known to be damaged, whatever their tags say. */
-export async function listPublicTree(storage: Storage, faulty: ReadonlySet<string> = new Set()) {
+/** `faulty` objects are known to be damaged, whatever their tags say. `listing` may have listed the tree before. */
+export async function listPublicTree(
+  storage: Storage,
+  faulty: ReadonlySet<string> = new Set(),
+  listing = listedOnce(storage, layout.publicTree),
+) {
   const listed = new Map<string, ObjectInfo>();
   const changed = new Set<string>();
   await inParallel(folders, async (folder) => {
-    for await (const info of storage.list(folder)) listed.set(info.key, info);
+    for await (const info of listing.list(folder)) listed.set(info.key, info);
   });
 
   /** As it was listed; undefined where there was no such object. One outside of the folders is listed now. */
   async function infoOf(wanted: string): Promise<ObjectInfo | undefined> {
     if (folders.some((folder) => wanted.startsWith(folder))) return listed.get(wanted);
-    return infoNow(storage, wanted);
+    return infoNow(listing, wanted);
   }
 
   /** If the tag is the MD5 of the bytes, as on S3, nothing has to be read. */

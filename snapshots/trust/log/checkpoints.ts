@@ -74,7 +74,7 @@ async function readCheckpoint(
   const shown = await readNote(storage, key);
   const none = { checkpoint: undefined, refused: undefined, shown };
   if (shown === undefined) return none;
-  const found = trust.signedCheckpoint(shown);
+  const found = trust.checkpoint(shown);
   if ("reason" in found) return { ...none, refused: new UntrustedError(key, found.reason) };
   if (found.lacking === undefined) return { ...none, checkpoint: found };
   return { ...none, refused: new UntrustedError(key, found.lacking), lacking: found.size };

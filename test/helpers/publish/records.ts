@@ -26,9 +26,7 @@ export async function publishArchive(
     markets = 40,
     bri = 700,
     ...named
-  }: { markets?: number; bri?: number } & Partial<
-    Pick<PublishOptions, "api" | "siteUrl" | "now" | "signing">
-  > = {},
+  }: { markets?: number; bri?: number } & Partial<Pick<PublishOptions, "names" | "now" | "signing">> = {},
 ): Promise<void> {
   await publishRecords(storage, marketsOf(0, markets), bri, named);
 }

@@ -6,10 +6,7 @@ import { writeOddMarkets } from "../archive/odd-markets.ts";
 import { publishCounted } from "./editable-sources.ts";
 
 /** How a test publishes, where it differs from the plainest way. */
-export type PublishChoices = Pick<PublishOptions, "dryRun" | "faulty" | "progress" | "signing"> & {
-  /** Where the public tree is found, which makes the artefacts too. */
-  siteUrl?: string;
-};
+export type PublishChoices = Pick<PublishOptions, "dryRun" | "faulty" | "progress" | "signing" | "names">;
 
 /** Publishes Parquet sources as the command does. `folder` takes temporary files. */
 export async function publishSources(

@@ -35,7 +35,7 @@ const faultsOf = async (storage: Storage) => (await verify(storage, () => {}, {}
 
 test("the description of the data names the files of the newest export, until it is withdrawn", async () => {
   const storage = memoryStorage(new Map());
-  const named = { api: "https://api.example.org/api/v1", siteUrl: "https://scores.example.org/" };
+  const named = { api: "https://api.example.org/api/v1", site: "https://scores.example.org/" };
   const day = (date: number, choices = {}) =>
     publishRecords(storage, [market(0), market(date)], 500 + date, {
       now: () => new Date(Date.UTC(2026, 2, date)),
@@ -52,7 +52,7 @@ test("the description of the data names the files of the newest export, until it
     urls: [`${named.api}/markets/exports/${snapshotId}/markets-0001.parquet`],
     recordSets: 2,
   });
-  await day(1, named);
+  await day(1, { names: named });
   expect(await described()).toEqual({ faults: [], urls: [], recordSets: 1 });
   const first = await exported(storage);
   expect(await described()).toEqual(of(first.snapshotId));
@@ -63,7 +63,7 @@ test("the description of the data names the files of the newest export, until it
   expect(await described()).toEqual(of(second.snapshotId));
   await rollback(storage, "1", () => new Date(Date.UTC(2026, 2, 3)), { site: publishedSite });
   expect(await described()).toEqual(of(first.snapshotId));
-  await day(4, { resume: true, api: null });
+  await day(4, { resume: true, names: { api: null } });
   expect(await described()).toEqual({ faults: [], urls: [], recordSets: 1 });
 });
 

@@ -25,7 +25,7 @@ const always = [
   `put ${layout.checked}`,
 ];
 const signed = [`get ${layout.logCheckpoint}`];
-const told = { siteUrl: "https://scores.example/", license: "https://example.org/license" };
+const told = { names: { site: "https://scores.example/", license: "https://example.org/license" } };
 
 /** More than one answer of S3 lists. */
 const many = 1001;

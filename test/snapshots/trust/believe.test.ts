@@ -47,7 +47,7 @@ test("a run whose commit another one has followed, and signed, signs nothing", a
   await storage.delete(layout.logCheckpointOf(3));
   const before = await contentOf(storage);
   const commit = (await readCommit(storage, 3))!;
-  expect(await updateLog(storage, await listPublicTree(storage), commit, signing)).toEqual([]);
+  expect(await updateLog(await listPublicTree(storage), commit, signing)).toEqual([]);
   expect(await contentOf(storage)).toEqual(before);
 });
 

@@ -82,16 +82,16 @@ test("reads one at a time what is too large for its place, and tells the same", 
 });
 
 const signing = { key: testKey() };
-const named = { api: "https://api.example.org/api/v1", siteUrl: "https://cdn.example.org/", signing };
+const names = { api: "https://api.example.org/api/v1", site: "https://cdn.example.org/" };
 
 /** The store before a publish that also exports, and after it. */
 async function twoStates(): Promise<[before: Objects, after: Objects]> {
   const objects: Objects = new Map();
   const storage = memoryStorage(objects);
-  await publishArchive(storage, { markets: 30, bri: 700, ...named });
-  await publishArchive(storage, { markets: 40, bri: 650, ...named });
+  await publishArchive(storage, { markets: 30, bri: 700, names, signing });
+  await publishArchive(storage, { markets: 40, bri: 650, names, signing });
   const before = new Map(objects);
-  await publishArchive(storage, { markets: 50, bri: 300, ...named });
+  await publishArchive(storage, { markets: 50, bri: 300, names, signing });
   await exportNewest(storage, folder, { signing, changes: true });
   return [before, objects];
 }

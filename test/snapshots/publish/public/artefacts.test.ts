@@ -65,7 +65,7 @@ test("writes artefacts once an address is named, and later only what changed, al
   const written = (from = 0) => storage.written().slice(from).filter(isArtefact).sort();
   await publishTiers(storage, { aave: "CAST", "curve.fi": "FORGED" }, 1);
   expect(written()).toEqual([]);
-  await publishTiers(storage, { aave: "CAST", "curve.fi": "FORGED" }, 1, { siteUrl });
+  await publishTiers(storage, { aave: "CAST", "curve.fi": "FORGED" }, 1, { names: { site: siteUrl } });
   expect(written()).toEqual(artefacts(["aave", "curve.fi"]));
   expect(await textOf(storage, layout.siteFile("api.json"))).toBe(`{"api":null,"site":"${siteUrl}"}`);
   expect(await faultsOf(storage)).toEqual([]);
@@ -109,7 +109,7 @@ test("the service, the terms of the data and where keys come from are remembered
     citeAs: "Me",
     contact: "https://example.org/keys",
   };
-  await publishTiers(storage, { aave: "CAST" }, 1, { siteUrl, ...told });
+  await publishTiers(storage, { aave: "CAST" }, 1, { names: { site: siteUrl, ...told } });
   expect(await named()).toEqual({ ...told, version: "1.1.0" });
   await publishTiers(storage, { aave: "RAW" }, 2);
   expect(await named()).toEqual({ ...told, version: "1.2.0" });
@@ -118,16 +118,18 @@ test("the service, the terms of the data and where keys come from are remembered
   expect(await named()).toEqual({ ...told, version: "1.3.0" });
   expect(await moves(storage)).toEqual(["aave moved from RAW to CAST", "aave moved from CAST to RAW"]);
   expect(await textOf(storage, layout.badge("aave"))).toContain("500 CAST");
-  await publishTiers(storage, { aave: "RAW" }, 4, { resume: true, citeAs: "You" });
+  await publishTiers(storage, { aave: "RAW" }, 4, { resume: true, names: { citeAs: "You" } });
   expect(await named()).toEqual({ ...told, citeAs: "You", version: "1.4.0" });
-  await publishTiers(storage, { aave: "RAW" }, 5, { license: null, citeAs: null, api: null, contact: null });
+  await publishTiers(storage, { aave: "RAW" }, 5, {
+    names: { license: null, citeAs: null, api: null, contact: null },
+  });
   expect(await named()).toEqual({ api: null, version: "1.4.0" });
 });
 
 test("what was lost, altered or left by a killed run is found, and put right by the next run", async () => {
   const storage = memoryStorage(new Map());
   const tiers = { aave: "CAST", "curve.fi": "FORGED" } as const;
-  await publishTiers(storage, tiers, 1, { siteUrl });
+  await publishTiers(storage, tiers, 1, { names: { site: siteUrl } });
   await storage.put(layout.badge("aave"), Buffer.from("<svg/>"));
   await storage.put(layout.feed, Buffer.from("<feed/>".padEnd(50_000)));
   await storage.delete(layout.protocolPage("curve.fi"));
@@ -159,7 +161,7 @@ test("what was lost, altered or left by a killed run is found, and put right by 
 
 test("artefacts of a removed protocol stay until the collection takes them, and those of others stay", async () => {
   const storage = memoryStorage(new Map());
-  await publishTiers(storage, { aave: "CAST", "curve.fi": "FORGED" }, 1, { siteUrl });
+  await publishTiers(storage, { aave: "CAST", "curve.fi": "FORGED" }, 1, { names: { site: siteUrl } });
   await publishTiers(storage, { aave: "CAST" }, 2);
   expect(await faultsOf(storage)).toEqual([]);
   await storage.put(layout.badge("curve.fi"), Buffer.from("<svg/>"));
@@ -184,8 +186,8 @@ test("artefacts of a removed protocol stay until the collection takes them, and 
 
 test("null ends them: nothing keeps them right any more, so verify names what to delete", async () => {
   const storage = memoryStorage(new Map());
-  await publishTiers(storage, { aave: "CAST" }, 1, { siteUrl });
-  await publishTiers(storage, { aave: "CAST" }, 2, { siteUrl: null });
+  await publishTiers(storage, { aave: "CAST" }, 1, { names: { site: siteUrl } });
+  await publishTiers(storage, { aave: "CAST" }, 2, { names: { site: null } });
   expect(await textOf(storage, layout.siteFile("api.json"))).toBe('{"api":null}');
   const all = [...artefacts(["aave"]), ...(await cardsOf(storage))].sort();
   expect(await faultsOf(storage)).toEqual(all);
@@ -202,7 +204,7 @@ test("slugs with the names of files do no harm in a directory", async () => {
     constructor: "FORGED" as const,
     "0": "RAW",
   };
-  await publishTiers(storage, tiers, 1, { siteUrl });
+  await publishTiers(storage, tiers, 1, { names: { site: siteUrl } });
   await publishTiers(storage, { ...tiers, constructor: "RAW" as const }, 2);
   expect(await moves(storage)).toEqual(["constructor moved from FORGED to RAW"]);
   expect(await faultsOf(storage)).toEqual([]);

@@ -17,7 +17,7 @@ import { faultsOf } from "../../../helpers/store/verified.ts";
 type Objects = Map<string, Buffer>;
 
 const update = async (storage: Storage, faulty?: ReadonlySet<string>) =>
-  updateLog(storage, await listPublicTree(storage, faulty), (await newestCommit(storage))!, {});
+  updateLog(await listPublicTree(storage, faulty), (await newestCommit(storage))!, {});
 
 /** A store of so many commits, and its log; the log was brought to each of the last `followed` of them. */
 async function logged(count: number, followed = 2) {
