@@ -1,13 +1,13 @@
 import { open } from "node:fs/promises";
 import { availableParallelism } from "node:os";
-import { DuckDBBlobVector, type DuckDBInstance } from "@duckdb/node-api";
+import { DuckDBBlobVector, type DuckDBConnection } from "@duckdb/node-api";
 import { Fault } from "../../schemas/errors.ts";
 import type { ColumnStats } from "../../schemas/store/stored-objects.ts";
 import { idOfLine } from "../format/market-line.ts";
 import { type Page, readRun } from "../format/page.ts";
 import { leafHash, pageRootOf } from "../format/tree.ts";
 import { maxRecordBytes } from "../sources/contract/file-column.ts";
-import { inSession, openSession, type SessionOptions } from "../sources/duckdb/duckdb.ts";
+import { inSession, type SessionOptions } from "../sources/duckdb/duckdb.ts";
 import { identifier, literalPath, quoted } from "../sources/duckdb/sql-literals.ts";
 import { inOrder } from "../store/in-parallel.ts";
 import { layout } from "../store/layout.ts";
@@ -131,19 +131,17 @@ export async function checkParquet(
   [called, source]: readonly [called: string, source: string],
 ): Promise<void> {
   let row = 0;
-  const reader = await readerOf(path, temporaryDirectory);
-  try {
-    for await (const leaf of rowsBy(reader, path)) {
+  await inSession(readerOptions(path, temporaryDirectory), async (connection) => {
+    for await (const leaf of rowsBy(connection, path)) {
       if (!leaves[row]?.equals(leaf)) throw new Fault("EXPORT_WRONG", `${called} differs from ${source}`);
       row += 1;
     }
-  } finally {
-    reader.closeSync();
-  }
+  });
   if (row !== leaves.length) throw new Fault("EXPORT_WRONG", `${called} lacks rows`);
 }
 
-const readerOptions = (path: string, temporaryDirectory: string): SessionOptions => ({
+/** For a session that can read this file alone. */
+export const readerOptions = (path: string, temporaryDirectory: string): SessionOptions => ({
   memoryMegabytes: 600,
   temporaryDirectory,
   threads: 1,
@@ -151,35 +149,29 @@ const readerOptions = (path: string, temporaryDirectory: string): SessionOptions
   allowedPaths: [path],
 });
 
-/** Opens a database that can read this file. */
-export const readerOf = (path: string, temporaryDirectory: string): Promise<DuckDBInstance> =>
-  openSession(readerOptions(path, temporaryDirectory));
-
 /** The leaf hash of each `json`, in the file's order. */
-export async function* rowsBy(reader: DuckDBInstance, path: string): AsyncGenerator<Buffer, void, void> {
-  const connection = await reader.connect();
-  try {
-    const result = await connection.stream(
-      `SELECT id, encode(json) FROM read_parquet(${quoted(literalPath(path))})`,
-    );
-    for (;;) {
-      const chunk = await result.fetchChunk();
-      if (!chunk || chunk.rowCount === 0) return;
-      const [ids, texts] = [chunk.getColumnVector(0), chunk.getColumnVector(1)];
-      if (!(texts instanceof DuckDBBlobVector)) throw new Error("texts are not bytes");
-      for (let row = 0; row < chunk.rowCount; row += 1) {
-        const bytes = texts.getItemBytes(row);
-        if (!bytes) throw new Fault("EXPORT_WRONG", "an exported file has a row without its text");
-        const text = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);
-        if (ids.getItem(row) !== idOfLine(text))
-          throw new Fault("EXPORT_WRONG", "an id is not that of its market");
-        yield leafHash(text);
-      }
-      // Frees the text now. The garbage collector does not see how much memory a chunk holds.
-      chunk.reset();
+export async function* rowsBy(
+  connection: DuckDBConnection,
+  path: string,
+): AsyncGenerator<Buffer, void, void> {
+  const result = await connection.stream(
+    `SELECT id, encode(json) FROM read_parquet(${quoted(literalPath(path))})`,
+  );
+  for (;;) {
+    const chunk = await result.fetchChunk();
+    if (!chunk || chunk.rowCount === 0) return;
+    const [ids, texts] = [chunk.getColumnVector(0), chunk.getColumnVector(1)];
+    if (!(texts instanceof DuckDBBlobVector)) throw new Error("texts are not bytes");
+    for (let row = 0; row < chunk.rowCount; row += 1) {
+      const bytes = texts.getItemBytes(row);
+      if (!bytes) throw new Fault("EXPORT_WRONG", "an exported file has a row without its text");
+      const text = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);
+      if (ids.getItem(row) !== idOfLine(text))
+        throw new Fault("EXPORT_WRONG", "an id is not that of its market");
+      yield leafHash(text);
     }
-  } finally {
-    connection.closeSync();
+    // Frees the text now. The garbage collector does not see how much memory a chunk holds.
+    chunk.reset();
   }
 }
 

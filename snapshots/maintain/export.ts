@@ -10,7 +10,6 @@ import type {
   Manifest,
   ParquetFile,
   SegmentRef,
-  Size,
 } from "../../schemas/store/stored-objects.ts";
 import { formatVersion } from "../../schemas/versions.ts";
 import { type ChangePart, changeParts } from "../changes/record.ts";
@@ -58,22 +57,8 @@ export interface ExportOptions {
   signing?: Signing;
 }
 
-export interface ExportReport {
-  outcome: "exported" | "unchanged";
-  snapshotId: string;
-  commit: number;
-  rows: number;
-  total: Size;
-  /** The other files are those of an earlier export. */
-  uploaded: Size;
-}
-
 /** `target` is a commit number, or the first 8 or more digits of a snapshot id; the newest snapshot by default. */
-export async function exportSnapshot(
-  storage: Storage,
-  target: string | undefined,
-  options: ExportOptions,
-): Promise<ExportReport> {
+export async function exportSnapshot(storage: Storage, target: string | undefined, options: ExportOptions) {
   const { signing = {} } = options;
   const { newest } = await readRunLog(storage, signing);
   if (!newest) throw new Fault("EXPORT_REFUSED", `${storage.location}: nothing has been published yet`);
@@ -105,25 +90,21 @@ export async function exportSnapshot(
  * one of the newest exports has of the same pages are used again. Each new one is read back before it is put, and again
  * from the store; only then does a record list all of them.
  */
-async function exportCommit(
-  storage: Storage,
-  commit: Commit,
-  newest: Commit,
-  options: ExportOptions,
-): Promise<ExportReport> {
+async function exportCommit(storage: Storage, commit: Commit, newest: Commit, options: ExportOptions) {
   const { snapshotId, archiveRoot, publishedAt } = commit.entry;
   const { signing = {}, temporaryDirectory } = options;
   const trust = trustOf(signing);
   const stored = await storedFiles(storage);
   // A record that is damaged or not signed is made anew.
   const before = await readSound(storage, layout.exportRecord, snapshotId, trust);
-  const report = (outcome: ExportReport["outcome"], files: readonly ExportFile[], uploaded: Size) => ({
+  const report = (outcome: "exported" | "unchanged", files: readonly ExportFile[], made: typeof files) => ({
     outcome,
     snapshotId,
     commit: commit.entry.commit,
     rows: files.reduce((sum, { rows }) => sum + rows, 0),
     total: sizeOf(files),
-    uploaded,
+    /** The other files are those of an earlier export. */
+    uploaded: sizeOf(made),
   });
   // A record with a later commit of the snapshot stays. The earlier number would make another export one of the newest
   // two, which a collection may be about to delete.
@@ -133,7 +114,7 @@ async function exportCommit(
     !isWithdrawn(before.commit, newest.entry) &&
     before.files.every((file) => isStored(file, stored) && file.stats)
   )
-    return report("unchanged", before.files, sizeOf([]));
+    return report("unchanged", before.files, []);
 
   const manifest = await readManifest(storage, commit);
   if (rootOver("archive", manifest.segments).toString("hex") !== archiveRoot)
@@ -150,38 +131,30 @@ async function exportCommit(
     .flatMap((record) => record.files)
     .filter((file) => isStored(file, stored) && file.stats);
   const known = new Map(usable.map((file) => [file.root, file]));
-  const files: ExportFile[] = [];
-  const made: ExportFile[] = [];
   const missing = plan.filter(({ root }) => !known.has(root));
-  const prepareNext = async ([index, planned]: [number, PlannedFile]) => {
+  const made: ExportFile[] = [];
+  const tell = () =>
+    options.progress("exporting files", plan.length - missing.length + made.length, plan.length);
+  tell();
+  const prepare = async ([index, { rows, root, ranges }]: [number, PlannedFile]) => {
     // One is read while the next one is written.
     const path = join(temporaryDirectory, `markets-${index % 2}.ndjson`);
-    return { path, texts: await writeTexts(path, storage, pagesOfFile(storage, planned)) };
+    const texts = await writeTexts(path, storage, pagesOfFile(storage, ranges));
+    return { path, texts, rows, root };
   };
-  const making = inOrder(missing.entries(), prepareNext, { concurrency: 1 });
-  const make = async ({ rows, root }: PlannedFile) => {
-    const { path, texts } = (await making.next()).value!;
+  for await (const { path, texts, ...planned } of inOrder(missing.entries(), prepare, { concurrency: 1 })) {
     const parquet = join(temporaryDirectory, "markets.parquet");
     await writeParquet(path, parquet, temporaryDirectory, texts.blocks);
     await rm(path);
     const what = ["an exported file", "the page it was made from"] as const;
     await checkParquet(parquet, temporaryDirectory, texts.leaves, what);
     const stats = await fileStats(parquet, temporaryDirectory);
-    const file = await putFile(storage, parquet);
+    made.push({ ...(await putFile(storage, parquet)), ...planned, stats });
     await rm(parquet);
-    return { ...file, rows, root, stats };
-  };
-  try {
-    for (const planned of plan) {
-      const kept = known.get(planned.root);
-      const file = kept ?? (await make(planned));
-      files.push(file);
-      if (!kept) made.push(file);
-      options.progress("exporting files", files.length, plan.length);
-    }
-  } finally {
-    await making.return();
+    tell();
   }
+  for (const file of made) known.set(file.root, file);
+  const files = plan.map(({ root }) => known.get(root)!);
   const key = layout.exportRecord(snapshotId);
   await refuseCollected(storage, new Set(objectsOf(files)), [key]);
   const record: Omit<ExportRecord, "digest"> = {
@@ -193,7 +166,7 @@ async function exportCommit(
     files,
   };
   await storage.put(key, sealSigned(signing.key, key, record));
-  return report("exported", files, sizeOf(made));
+  return report("exported", files, made);
 }
 
 /**
@@ -282,7 +255,7 @@ async function* changedLines(storage: Storage, record: ChangeRecord) {
   }
 }
 
-function sizeOf(files: readonly ExportFile[]): Size {
+function sizeOf(files: readonly ExportFile[]) {
   return { objects: files.length, bytes: files.reduce((sum, { bytes }) => sum + bytes, 0) };
 }
 
@@ -305,25 +278,19 @@ interface PageRange {
   to: number;
 }
 
-/** A file before it is made: its pages from the oldest up, and the root of a tree over them. */
-interface PlannedFile {
-  ranges: PageRange[];
-  rows: number;
-  root: string;
-}
-
 /** The most text of a file, apart from its last page or part. It bounds memory and temporary files. */
 const maxTextBytes = 256 * 1024 * 1024;
 /** One in this many segments ends a file, chosen by its root, so that files of old markets stay the same. */
 const segmentsPerFile = 4;
 
-/** The files of an archive, newest markets first. Checks the roots of the segments by those of the pages on the way. */
-async function planFiles(
-  storage: Storage,
-  manifest: Manifest,
-  maxBytes = maxTextBytes,
-): Promise<PlannedFile[]> {
-  const files: PlannedFile[] = [];
+type PlannedFile = Awaited<ReturnType<typeof planFiles>>[number];
+
+/**
+ * The files of an archive before they are made, newest markets first: their pages from the oldest up, and the root of a
+ * tree over them. Checks the roots of the segments by those of the pages on the way.
+ */
+async function planFiles(storage: Storage, manifest: Manifest, maxBytes = maxTextBytes) {
+  const files: { ranges: PageRange[]; rows: number; root: string }[] = [];
   let [open, pages, bytes]: [PageRange[], Page[], number] = [[], [], 0];
   const close = () => {
     const rows = pages.reduce((sum, page) => sum + page.markets, 0);
@@ -348,7 +315,7 @@ async function planFiles(
 }
 
 /** From the newest to the oldest. */
-async function* pagesOfFile(storage: Storage, { ranges }: PlannedFile): AsyncGenerator<Page> {
+async function* pagesOfFile(storage: Storage, ranges: readonly PageRange[]): AsyncGenerator<Page> {
   for (const { segment, from, to } of ranges.toReversed())
     yield* (await pagesOf(storage, segment)).slice(from, to).reverse();
 }

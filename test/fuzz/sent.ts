@@ -9,7 +9,7 @@ import { toolLimits } from "../../schemas/rooms/agents.ts";
 import { formatVersion } from "../../schemas/versions.ts";
 import { CopyFolder } from "../../scripts/copy/copy-folder.ts";
 import { fileOf, LineWriter, linesOf, mergeChanges, treeOf, wholeLines } from "../../scripts/copy/lines.ts";
-import { readerOf, rowsBy, writeParquet } from "../../snapshots/export/parquet-file.ts";
+import { readerOptions, rowsBy, writeParquet } from "../../snapshots/export/parquet-file.ts";
 import { openSession, withConnection } from "../../snapshots/sources/duckdb/duckdb.ts";
 import { quoted } from "../../snapshots/sources/duckdb/sql-literals.ts";
 import { startTestProxy } from "../helpers/http/proxy.ts";
@@ -215,9 +215,11 @@ const parquet: Target = {
     const path = await folder();
     const file = join(path, "file.parquet");
     await writeFile(file, input);
-    reader ??= readerOf(file, path);
+    reader ??= openSession(readerOptions(file, path));
     try {
-      for await (const leaf of rowsBy(await reader, file)) need(leaf.length === 32, "a row has a leaf");
+      await withConnection(await reader, async (connection) => {
+        for await (const leaf of rowsBy(connection, file)) need(leaf.length === 32, "a row has a leaf");
+      });
     } catch (error) {
       // DuckDB's own errors have no class.
       if (!isFault(error, "EXPORT_WRONG") && Object.getPrototypeOf(error) !== Error.prototype) throw error;

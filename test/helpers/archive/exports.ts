@@ -1,6 +1,6 @@
 import { mkdtemp, realpath } from "node:fs/promises";
 import { join } from "node:path";
-import { type ExportOptions, type ExportReport, exportSnapshot } from "../../../snapshots/maintain/export.ts";
+import { type ExportOptions, exportSnapshot } from "../../../snapshots/maintain/export.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
 
 /** Exports the newest snapshot, or that of a commit. `folder` takes temporary files. */
@@ -9,7 +9,7 @@ export async function exportNewest(
   folder: string,
   choices: Partial<Pick<ExportOptions, "maxTextBytes" | "signing" | "changes">> = {},
   commit?: string,
-): Promise<ExportReport> {
+) {
   const temporaryDirectory = await realpath(await mkdtemp(join(folder, "export-")));
   return exportSnapshot(storage, commit, { temporaryDirectory, progress: () => {}, ...choices });
 }
