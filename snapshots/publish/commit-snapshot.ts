@@ -20,7 +20,7 @@ import { divideManifest, snapshotEntryOf } from "../store/manifest.ts";
 import { namedBy, readObject, referTo } from "../store/objects.ts";
 import { probeConditionalWrites } from "../store/open-storage.ts";
 import type { Storage } from "../store/storage.ts";
-import { lacksSignature, requireStillNewest, signerOf } from "../trust/log/believe.ts";
+import { lacksSignature, requireStillNewest, type Signing, signerOf } from "../trust/log/believe.ts";
 import type { WrittenArchive } from "./archive-writer.ts";
 import { type ArchiveChanges, requireAtMost } from "./guards.ts";
 import { mendChanges } from "./mend-changes.ts";
@@ -91,17 +91,13 @@ export async function commitSnapshot(
   const { log, previous } = before;
   const { newest: current } = log;
   const { objects, scores, archive } = made;
-  const built = await buildSnapshot(storage, made, before);
+  const run: Run = { ...options, ...made, ...before };
+  const built = await buildSnapshot(run);
   const { manifest, entry, changes } = built;
-  const stays = staysCurrent({
-    current,
-    previous,
-    built: { snapshotId: entry.snapshotId, manifestHash: built.ref.hash },
-    signed: current !== undefined && !lacksSignature(current, signing),
-  });
+  const stays = staysCurrent(before, built, signing);
   const outcome = dryRun ? "dry-run" : stays ? "unchanged" : "published";
-  const record = await writeManifest(options, made, before, built, stays);
-  const newest = outcome === "published" ? await append(options, made, before, built, record) : current;
+  const record = await writeManifest(run, built, stays);
+  const newest = outcome === "published" ? await append(run, built, record) : current;
   let witnessed: Witnessed[] = [];
   if (newest && outcome !== "dry-run") {
     const atHand = {
@@ -131,11 +127,13 @@ export async function commitSnapshot(
   };
 }
 
+type Run = CommitOptions & MadeArchive & Before;
+
 type BuiltSnapshot = Awaited<ReturnType<typeof buildSnapshot>>;
 
 /** Writes the scores, builds the manifest, and compares both with the current snapshot. */
-async function buildSnapshot(storage: Storage, made: MadeArchive, before: Before) {
-  const { objects, sources, scores, archive } = made;
+async function buildSnapshot(run: Run) {
+  const { objects, sources, scores, archive } = run;
   const { segments, newestResolvedAt } = archive;
   requireAtMost(nameOfAll(sources.files, "markets"), segments.length, maxSegments, "segments");
   const { manifest, stored, parts } = divideManifest({
@@ -144,7 +142,7 @@ async function buildSnapshot(storage: Storage, made: MadeArchive, before: Before
     newestUpdatedAt: scores.newestUpdatedAt,
     rowDigests: sources.rowDigests,
     scores: await writeScores(objects, scores),
-    sources: holdSourceFiles(made),
+    sources: holdSourceFiles(run),
     segments,
   });
   for (const [key, bytes] of parts) objects.hold(key, bytes);
@@ -154,7 +152,7 @@ async function buildSnapshot(storage: Storage, made: MadeArchive, before: Before
     stored,
     ref: referTo(stored),
     entry: snapshotEntryOf(manifest, feedVersion),
-    changes: await changesOf(storage, made, manifest, before),
+    changes: await changesOf(run, manifest),
   };
 }
 
@@ -172,12 +170,8 @@ function holdSourceFiles({ objects, sources, fileRows }: MadeArchive): ObjectRef
   return ref;
 }
 
-async function changesOf(
-  storage: Storage,
-  { changes, scores }: MadeArchive,
-  { scores: { records } }: Manifest,
-  { log, previous }: Before,
-): Promise<Changes | null> {
+async function changesOf(run: Run, { scores: { records } }: Manifest): Promise<Changes | null> {
+  const { storage, changes, scores, log, previous } = run;
   const before = log.newest ? previous?.manifest.scores?.records : {};
   const markets = changes.markets();
   if (!before || !markets) return null;
@@ -187,37 +181,28 @@ async function changesOf(
   return { markets, protocols: await protocolChanges(before, records, read) };
 }
 
-export interface RunFacts {
-  current: Pick<Commit, "entry" | "manifest" | "hold"> | undefined;
-  /** The snapshot of the current commit; undefined when its manifest is gone or damaged. */
-  previous: Pick<PreviousSnapshot, "complete" | "unindexed"> | undefined;
-  built: { snapshotId: string; manifestHash: string };
-  /** Whether the current commit carries the signature that this run would give it. */
-  signed: boolean;
-}
-
 /** Whether the current commit stays, since it already shows what the run built. */
-export function staysCurrent({ current, previous, built, signed }: RunFacts): boolean {
+export function staysCurrent(
+  { log: { newest: current }, previous }: Before,
+  { entry, ref }: Pick<BuiltSnapshot, "entry" | "ref">,
+  signing: Signing,
+): boolean {
   if (!current) return false;
   // A rollback may have put publishing on hold, and the operator resumes it.
-  if (current.hold || current.entry.snapshotId !== built.snapshotId) return false;
+  if (current.hold || current.entry.snapshotId !== entry.snapshotId) return false;
   // Objects of the current snapshot may be lost, and those made in their place have other names.
-  if (!previous?.complete && current.manifest.hash !== built.manifestHash) return false;
+  if (!previous?.complete && current.manifest.hash !== ref.hash) return false;
   // Segments may lack a column for a filter, and were made anew.
-  return (previous?.unindexed ?? 0) === 0 && signed;
+  return (previous?.unindexed ?? 0) === 0 && !lacksSignature(current, signing);
 }
 
 /**
  * Writes what is held, the record of changes and, last of all objects, the manifest. Returns the record of a snapshot
  * that gets a commit; null when there are no changes, or too many.
  */
-async function writeManifest(
-  { storage, dryRun }: CommitOptions,
-  { objects, changes: archiveChanges }: MadeArchive,
-  { previous }: Before,
-  { manifest, stored, ref, entry, changes }: BuiltSnapshot,
-  stays: boolean,
-): Promise<ObjectRef | null> {
+async function writeManifest(run: Run, built: BuiltSnapshot, stays: boolean): Promise<ObjectRef | null> {
+  const { storage, dryRun, objects, changes: archiveChanges, previous } = run;
+  const { manifest, stored, ref, entry, changes } = built;
   // The store has what the current commit names: also the files that it was made from, which need not be this run's.
   const keepsManifest = stays && previous?.complete === true;
   if (!keepsManifest) await objects.writeHeld();
@@ -240,14 +225,10 @@ function keepManifest(objects: ObjectWriter, { commit, manifest, present }: Prev
   objects.keep(layout.manifest(commit.manifest.hash), commit.manifest.bytes);
 }
 
-async function append(
-  options: CommitOptions,
-  { objects }: MadeArchive,
-  { log: { newest: current } }: Before,
-  { manifest, ref, entry, changes }: BuiltSnapshot,
-  record: ObjectRef | null,
-): Promise<Commit> {
-  const { storage, signing = {} } = options;
+async function append(run: Run, built: BuiltSnapshot, record: ObjectRef | null): Promise<Commit> {
+  const { storage, signing = {}, objects } = run;
+  const { newest: current } = run.log;
+  const { manifest, ref, entry, changes } = built;
   // Nothing was written yet, so probe now; the write also reveals a directory's clock.
   if (objects.written.size === 0) await probeConditionalWrites(storage);
   // Public names are written after the commit, so until then nothing but this check keeps them.
@@ -259,7 +240,7 @@ async function append(
     entry: {
       commit: (current?.entry.commit ?? 0) + 1,
       ...entry,
-      publishedAt: publicationTime(storage, current, options),
+      publishedAt: publicationTime(storage, current, run),
       withdrawn: current?.entry.withdrawn ?? [],
     },
     manifest: ref,

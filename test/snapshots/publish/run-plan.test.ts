@@ -1,33 +1,40 @@
 import { expect, test } from "vitest";
-import type { CommitEntry } from "../../../schemas/store/stored-objects.ts";
-import { type RunFacts, staysCurrent } from "../../../snapshots/publish/commit-snapshot.ts";
+import type { Commit } from "../../../schemas/store/stored-objects.ts";
+import { staysCurrent } from "../../../snapshots/publish/commit-snapshot.ts";
+import type { Before } from "../../../snapshots/publish/previous-snapshot.ts";
+import { testKey } from "../../helpers/store/signing.ts";
+
+type Run = Parameters<typeof staysCurrent>;
 
 const manifest = { hash: "b".repeat(64), bytes: 1 };
-const current = { entry: { snapshotId: "a" } as CommitEntry, manifest, hold: false };
+const current = { entry: { commit: 1, snapshotId: "a" }, manifest, hold: false } as Commit;
 const whole = { complete: true, unindexed: 0 };
-const same = { snapshotId: "a", manifestHash: "other files, the same markets" };
-const facts: RunFacts = { current, previous: whole, built: same, signed: true };
+const beforeOf = (newest: Commit | undefined, previous: Partial<Before["previous"]>) =>
+  ({ log: { newest }, previous }) as Before;
+const builtOf = (snapshotId: string, hash: string) =>
+  ({ entry: { snapshotId }, ref: { hash, bytes: 1 } }) as Run[1];
+const same = builtOf("a", "other files, the same markets");
 
-const cases: [string, Partial<RunFacts>][] = [
-  ["an empty store", { current: undefined, previous: undefined, signed: false }],
-  ["other content", { built: { ...same, snapshotId: "c" } }],
-  ["a rollback's hold that the operator ends", { current: { ...current, hold: true } }],
-  ["lost objects that get other names", { previous: { complete: false, unindexed: 0 } }],
-  ["a lost manifest that gets another name", { previous: undefined }],
-  ["segments without a column", { previous: { complete: true, unindexed: 2 } }],
-  ["a commit without this run's signature", { signed: false }],
+const cases: [string, ...run: Run][] = [
+  ["an empty store", beforeOf(undefined, undefined), same, {}],
+  ["other content", beforeOf(current, whole), builtOf("c", same.ref.hash), {}],
+  ["a rollback's hold that the operator ends", beforeOf({ ...current, hold: true }, whole), same, {}],
+  ["lost objects that get other names", beforeOf(current, { ...whole, complete: false }), same, {}],
+  ["a lost manifest that gets another name", beforeOf(current, undefined), same, {}],
+  ["segments without a column", beforeOf(current, { ...whole, unindexed: 2 }), same, {}],
+  ["a commit without this run's signature", beforeOf(current, whole), same, { key: testKey() }],
 ];
 
-test.each(cases)("a commit is made after %s", (_, changed) => {
-  expect(staysCurrent({ ...facts, ...changed })).toBe(false);
+test.each(cases)("a commit is made after %s", (_, ...run) => {
+  expect(staysCurrent(...run)).toBe(false);
 });
 
-const remade = { snapshotId: "a", manifestHash: manifest.hash };
+const remade = builtOf("a", manifest.hash);
 
-test.each<[string, Partial<RunFacts>]>([
-  ["has the same content", {}],
-  ["makes objects again with the same bytes", { previous: { complete: false, unindexed: 0 }, built: remade }],
-  ["makes the manifest again with the same bytes", { previous: undefined, built: remade }],
-])("a run that %s keeps the commit", (_, changed) => {
-  expect(staysCurrent({ ...facts, ...changed })).toBe(true);
+test.each<[string, ...run: Run]>([
+  ["has the same content", beforeOf(current, whole), same, {}],
+  ["makes objects again with the same bytes", beforeOf(current, { ...whole, complete: false }), remade, {}],
+  ["makes the manifest again with the same bytes", beforeOf(current, undefined), remade, {}],
+])("a run that %s keeps the commit", (_, ...run) => {
+  expect(staysCurrent(...run)).toBe(true);
 });
