@@ -24,16 +24,6 @@ interface Edge extends MarketKey {
   ordinal: number;
 }
 
-interface Keys {
-  markets: number;
-  /** Where segments begin, without the first. */
-  edges: Edge[];
-  /** Where a bucket of a part's sort may begin, segments included. */
-  buckets: Edge[];
-  /** For each file: its number of markets, and the times of the oldest and the newest. */
-  files: { rows: number; oldest: number | null; newest: number | null }[];
-}
-
 /**
  * Divides a publish run into `count` parts of about the same size, and stores the plan. Reads only ids and times of the
  * sources. A plan that the run already has stays, and must have been made from the same.
@@ -47,8 +37,22 @@ export async function planParts(options: PublishOptions, name: string, count: nu
   try {
     const same = async () => {
       const plan = await readPlan(run);
-      requireSame(run, plan, { current, count, sources });
-      return plan;
+      const hashes = (files: readonly NamedContent[]) =>
+        files.map((file) => `${file.name} ${file.hash}`).join("\n");
+      const differs = Object.entries({
+        commit: plan.commit?.digest !== current?.digest,
+        "number of parts": plan.parts.length !== count,
+        version: plan.rowDigests !== sources.rowDigests,
+        sources:
+          hashes(plan.files) !== hashes(sources.files) ||
+          hashes(plan.scoreFiles) !== hashes(sources.scoreFiles),
+      }).flatMap(([what, other]) => (other ? [what] : []));
+      if (differs.length === 0) return plan;
+      throw new Fault(
+        "RUN_MISMATCH",
+        `${storage.location}: the run ${name} was planned before, with another ${differs.join(", ")}; ` +
+          "choose another --run",
+      );
     };
     if (await findPlan(run)) return await same();
     // Refuses bad scores as early as a run of one part does.
@@ -81,37 +85,20 @@ export async function planParts(options: PublishOptions, name: string, count: nu
   }
 }
 
-function requireSame(
-  { name, storage }: Run,
-  plan: PartsPlan,
-  { current, count, sources }: { current: Commit | undefined; count: number; sources: Sources },
-): void {
-  const hashes = (files: readonly NamedContent[]) =>
-    files.map((file) => `${file.name} ${file.hash}`).join("\n");
-  const differs = [
-    ["commit", plan.commit?.digest !== current?.digest],
-    ["number of parts", plan.parts.length !== count],
-    ["version", plan.rowDigests !== sources.rowDigests],
-    [
-      "sources",
-      hashes(plan.files) !== hashes(sources.files) || hashes(plan.scoreFiles) !== hashes(sources.scoreFiles),
-    ],
-  ].flatMap(([what, other]) => (other ? [what] : []));
-  if (differs.length === 0) return;
-  throw new Fault(
-    "RUN_MISMATCH",
-    `${storage.location}: the run ${name} was planned before, with another ${differs.join(", ")}; ` +
-      "choose another --run",
-  );
-}
+type Keys = Awaited<ReturnType<typeof readKeys>>;
 
-async function readKeys(sources: Sources, progress: (done: number) => void): Promise<Keys> {
+async function readKeys(sources: Sources, progress: (done: number) => void) {
   const cutter = new Cutter();
-  const keys: Keys = {
+  const keys = {
     markets: 0,
-    edges: [],
-    buckets: [],
-    files: sources.files.map(() => ({ rows: 0, oldest: null, newest: null })),
+    /** Where segments begin, without the first. */
+    edges: [] as Edge[],
+    /** Where a bucket of a part's sort may begin, segments included. */
+    buckets: [] as Edge[],
+    /** Of each file the number of markets, and the times of the oldest and the newest. */
+    files: sources.files.map((): Pick<PartsPlan["files"][number], "rows" | "oldest" | "newest"> => {
+      return { rows: 0, oldest: null, newest: null };
+    }),
   };
   let [segmentEnded, sinceBucket] = [false, 0];
   for await (const batch of sources.keys()) {

@@ -10,12 +10,7 @@ import { scoresRootOf } from "../../store/manifest.ts";
 import { objectsIn } from "../../store/objects.ts";
 import type { Storage } from "../../store/storage.ts";
 import { type WrittenArchive, writeArchive } from "../archive-writer.ts";
-import {
-  commitSnapshot,
-  type MadeArchive,
-  type PublishReport,
-  type SoundSources,
-} from "../commit-snapshot.ts";
+import { commitSnapshot, type PublishReport, type SoundSources } from "../commit-snapshot.ts";
 import { ExternalSort } from "../external-sort.ts";
 import {
   type ArchiveDifference,
@@ -25,7 +20,7 @@ import {
   requireFewProtocols,
 } from "../guards.ts";
 import { objectWriter } from "../object-writer.ts";
-import type { Before, PreviousSnapshot } from "../previous-snapshot.ts";
+import type { PreviousSnapshot } from "../previous-snapshot.ts";
 import { beginRun, type PublishOptions, retryWithoutDamaged } from "../publish.ts";
 import { readSources, sortMarkets } from "../read-sources.ts";
 import { referToScores, renderScores } from "../score-objects.ts";
@@ -51,7 +46,7 @@ export type PartOptions = Pick<
  * again. Faults of the sources are recorded too and not thrown: the join reports them.
  */
 export async function publishPart(options: PartOptions, name: string, part: number): Promise<PartRecord> {
-  const run: Run = { name, storage: options.storage, signing: options.signing };
+  const run = { ...options, name };
   const plan = await readPlan(run);
   const planned = plan.parts[part - 1];
   if (!planned)
@@ -61,7 +56,7 @@ export async function publishPart(options: PartOptions, name: string, part: numb
   const [started, before] = [performance.now(), process.cpuUsage()];
   const make = async () =>
     retryWithoutDamaged(options, await plannedCommit(run, plan), (previous) =>
-      writeRange(options, run, plan, part, previous),
+      writeRange(run, plan, part, previous),
     );
   const made =
     planned.markets === 0
@@ -87,22 +82,20 @@ const nothing: Made = { segments: [], pages: 0, markets: 0, newestResolvedAt: 0,
 
 /** `previous` is the snapshot that the run builds on. */
 async function writeRange(
-  options: PartOptions,
-  run: Run,
+  run: PartOptions & Run,
   plan: PartsPlan,
   part: number,
   previous: PreviousSnapshot | undefined,
 ): Promise<Made> {
-  const { temporaryDirectory, progress = () => {} } = options;
-  const { markets: total } = plan.parts[part - 1]!;
+  const { storage, sources: open, temporaryDirectory, warn, progress = () => {} } = run;
+  const { markets: total, keys } = plan.parts[part - 1]!;
   const range = rangeOf(plan, part);
   const others = { rowDigests: plan.rowDigests, files: filesBeside(range, plan.files) };
-  const sources = await options.sources(others, pinnedBy(plan));
+  const sources = await open(others, pinnedBy(plan));
   let sort: ExternalSort | undefined;
   try {
     requireSameRows(run, plan, sources.rowDigests);
-    const cutPoints = plan.parts[part - 1]!.keys.slice(part === 1 ? 0 : 1);
-    sort = await ExternalSort.create(temporaryDirectory, cutPoints);
+    sort = await ExternalSort.create(temporaryDirectory, keys.slice(part === 1 ? 0 : 1));
     const reading = {
       previous,
       range,
@@ -111,7 +104,6 @@ async function writeRange(
     };
     const read = { sources, sort, ...(await sortMarkets(reading, sources, sort)) };
     await sources.close();
-    const { storage, warn } = options;
     const objects = objectWriter(storage, { present: previous?.keys, warn });
     const archive = await writeArchive(objects, previous, read, (done) =>
       progress("writing pages", done, total),
@@ -144,7 +136,8 @@ function filesBeside({ from, before }: KeyRange, files: PartsPlan["files"]): Par
  * interrupted after its commit finishes that.
  */
 export async function joinParts(options: PublishOptions, name: string): Promise<PublishReport> {
-  const run: Run = { name, storage: options.storage, signing: options.signing };
+  const { storage, allow, dryRun, warn } = options;
+  const run = { ...options, name };
   const plan = await readPlan(run);
   const parts = await readParts(run, plan);
   const log = await beginRun(options);
@@ -155,12 +148,22 @@ export async function joinParts(options: PublishOptions, name: string): Promise<
   const refusals = parts.flatMap(({ refused = [] }) => refused);
   if (refusals.length > 0) throw await refusalOf(options, plan, refusals);
   const archive = join(parts);
-  const sources = await readSound(options, run, plan);
+  const sources = await readSound(run, plan);
   requireFewProtocols(sources.sources, sources.scores.records.size);
   if (moved && !isOf(current!, archive, sources)) throw lost(run, current);
   return retryWithoutDamaged(options, current, async (previous) => {
-    const made = await compare(options, archive, parts, sources, { log, previous });
-    return commitSnapshot(options, made, { log, previous });
+    const before = { log, previous };
+    const compared = previous && (await differenceTo(storage, previous, archive));
+    checkGuards(before, compared, { ...sources, markets: archive.markets }, allow);
+    const objects = objectWriter(storage, { present: previous?.keys, dryRun, warn });
+    for (const [key, bytes] of parts.flatMap((part) => part.objects))
+      if (key.startsWith(layout.origins.prefix)) objects.hold(key, bytes);
+      else objects.countWritten(key, bytes);
+    const changes = archiveChanges(objectWriter(storage), compared, archive.markets);
+    if (previous && changes.take)
+      for await (const rows of differingRows(objectsIn(storage), previous.manifest, archive))
+        await changes.take(rows);
+    return commitSnapshot(options, { ...sources, archive, objects, changes }, before);
   });
 }
 
@@ -219,12 +222,8 @@ function join(parts: readonly PartRecord[]): WrittenArchive {
 }
 
 /** Reads the scores. The files of markets are not read again. */
-async function readSound(
-  { sources: open }: PublishOptions,
-  run: Run,
-  plan: PartsPlan,
-): Promise<SoundSources> {
-  const sources = await open({ rowDigests: plan.rowDigests, files: plan.files }, pinnedBy(plan));
+async function readSound(run: PublishOptions & Run, plan: PartsPlan): Promise<SoundSources> {
+  const sources = await run.sources({ rowDigests: plan.rowDigests, files: plan.files }, pinnedBy(plan));
   try {
     requireSameRows(run, plan, sources.rowDigests);
     const rows = new Map(plan.files.map((file) => [file.name, file.rows]));
@@ -236,31 +235,6 @@ async function readSound(
   } finally {
     await sources.close();
   }
-}
-
-/** Compares an archive that is already written with the current snapshot. */
-async function compare(
-  options: PublishOptions,
-  archive: WrittenArchive,
-  parts: readonly PartRecord[],
-  sources: SoundSources,
-  before: Before,
-): Promise<MadeArchive> {
-  const { storage, allow, dryRun, warn } = options;
-  const { previous } = before;
-  const compared = previous && (await differenceTo(storage, previous, archive));
-  checkGuards(before, compared, { ...sources, markets: archive.markets }, allow);
-  const objects = objectWriter(storage, { present: previous?.keys, dryRun, warn });
-  for (const { objects: made } of parts)
-    for (const [key, bytes] of made) {
-      if (key.startsWith(layout.origins.prefix)) objects.hold(key, bytes);
-      else objects.countWritten(key, bytes);
-    }
-  const changes = archiveChanges(objectWriter(storage), compared, archive.markets);
-  if (previous && changes.take)
-    for await (const rows of differingRows(objectsIn(storage), previous.manifest, archive))
-      await changes.take(rows);
-  return { ...sources, archive, objects, changes };
 }
 
 /** Compares two stored archives, as far as the older one can be read. */
