@@ -52,8 +52,19 @@ export async function readPrevious(
     without.add(error.key);
   });
   const listed = listedOnce(storage, privateTree);
+  /** The wanted objects that the store lists, with the right size where it is told. */
+  const presentOf = async (wanted: ReadonlyMap<string, NamedObject>, prefixes: readonly string[]) => {
+    const present = new Map<string, number>();
+    await inParallel(prefixes, async (prefix) => {
+      for await (const { key, bytes } of listed.list(prefix)) {
+        const named = wanted.get(key);
+        if (named && (named.bytes ?? bytes) === bytes && !without.has(key)) present.set(key, bytes);
+      }
+    });
+    return present;
+  };
   const named = namedBy(manifest);
-  const present = await presentOf(listed, named, manifestPrefixes, without);
+  const present = await presentOf(named, manifestPrefixes);
   const tables = new Map<SegmentRef, PageTable>();
   await inParallel(manifest.segments, async (ref) => {
     const key = layout.segment(ref.hash);
@@ -64,7 +75,7 @@ export async function readPrevious(
   });
   const pages = [...tables.values()].flatMap((table) => table.pages);
   const wanted = new Map(pages.map((page) => [layout.page(page.hash), page]));
-  const presentPages = await presentOf(listed, wanted, [layout.page.prefix], faulty);
+  const presentPages = await presentOf(wanted, [layout.page.prefix]);
   const segments = placeSegments(manifest.segments, tables, presentPages);
   for (const [key, bytes] of presentPages) present.set(key, bytes);
   const rows = previousRows(storage, segments);
@@ -151,21 +162,4 @@ async function unlessLost<T>(damaged: Damaged, work: () => Promise<T>): Promise<
     if (!(error instanceof MissingObjectError)) damaged(error);
     return undefined;
   }
-}
-
-/** The wanted objects that the store lists, with the right size where it is told, and that are not `faulty`. */
-async function presentOf(
-  storage: Storage,
-  wanted: ReadonlyMap<string, NamedObject>,
-  prefixes: readonly string[],
-  faulty: ReadonlySet<string>,
-): Promise<Map<string, number>> {
-  const present = new Map<string, number>();
-  await inParallel(prefixes, async (prefix) => {
-    for await (const { key, bytes } of storage.list(prefix)) {
-      const named = wanted.get(key);
-      if (named && (named.bytes ?? bytes) === bytes && !faulty.has(key)) present.set(key, bytes);
-    }
-  });
-  return present;
 }

@@ -16,31 +16,16 @@ import { inParallel } from "../store/in-parallel.ts";
 import { layout } from "../store/layout.ts";
 import { parseObject } from "../store/objects.ts";
 import { ExternalSort } from "./external-sort.ts";
-import { type ArchiveSides, archiveSides } from "./guards.ts";
+import { archiveSides } from "./guards.ts";
 import type { PreviousSegment } from "./previous-rows.ts";
 import type { PreviousSnapshot } from "./previous-snapshot.ts";
-import { renderScores, type ScoreObjects } from "./score-objects.ts";
+import { renderScores } from "./score-objects.ts";
 
 /** About 50 MB of JSON text per bucket of the external sort. */
 export const bucketMarkets = 16_384;
 
 /** The sources as a run has read them: all rows have passed validation, but not yet the guards. */
-export interface ReadSources {
-  sources: Sources;
-  scores: ScoreObjects;
-  markets: number;
-  /** For each row of the current snapshot, the number of the file that still has it, or 0. */
-  kept: FileNumbers;
-  /** The origins of those segments of the current snapshot whose files have not changed, by the segment's hash. */
-  sameOrigins: ReadonlyMap<string, ObjectRef>;
-  /** Markets that are new or changed. */
-  sort: ExternalSort;
-  /** Has those markets too. Undefined without a current snapshot. */
-  sides: ArchiveSides | undefined;
-  /** By the order of Sources.files. */
-  fileRows: readonly number[];
-  close(): Promise<void>;
-}
+export type ReadSources = Awaited<ReturnType<typeof readOnce>>;
 
 interface Reading {
   open: OpenSources;
@@ -55,7 +40,7 @@ interface Reading {
  * wrong, reads all of them, so that refusals do not depend on what was published before. Files that change meanwhile
  * are refused at once.
  */
-export async function readSources(reading: Reading): Promise<ReadSources> {
+export async function readSources(reading: Reading) {
   const known = reading.previous && (await knownFilesOf(reading.previous));
   if (known) {
     try {
@@ -68,7 +53,7 @@ export async function readSources(reading: Reading): Promise<ReadSources> {
   return readOnce(reading, undefined);
 }
 
-async function readOnce(reading: Reading, known: KnownFiles | undefined): Promise<ReadSources> {
+async function readOnce(reading: Reading, known: KnownFiles | undefined) {
   const sources = await reading.open(known);
   let sort: ExternalSort | undefined;
   try {
@@ -95,7 +80,7 @@ function checkUnread(known: KnownFiles, { files }: Sources, fileRows: readonly n
       throw new Fault("UNREAD_FILES", `${name}: ${fileRows[index]} of ${rowsOf.get(hash)} rows are known`);
 }
 
-/** Reads the markets of the sources, or of a range, which is compared with nothing. */
+/** Reads the markets of the sources, or of a range, which is compared with nothing. `sort` takes what is new. */
 export async function sortMarkets(
   { previous, progress, range }: Pick<Reading, "previous" | "progress"> & { range?: KeyRange },
   sources: Sources,
@@ -104,13 +89,13 @@ export async function sortMarkets(
   const { files, marketCount } = sources;
   // Two bytes a market suffice, unless there are very many files.
   const Numbers = files.length < 2 ** 16 ? Uint16Array : Uint32Array;
-  const kept = new Numbers(previous?.markets ?? 0);
+  const kept: FileNumbers = new Numbers(previous?.markets ?? 0);
   const sides = range ? undefined : previous && archiveSides(previous.commit.entry.feedVersion);
   const fileRows = new Array<number>(files.length).fill(0);
   const unchanged = new Map<string, number>();
   for (const [index, { hash, unchanged: same }] of files.entries())
     if (same && !range) unchanged.set(hash, index + 1);
-  const sameOrigins = unchanged.size > 0 ? await markKeptRows(previous!, unchanged, kept) : new Map();
+  const same = unchanged.size > 0 ? await markKeptRows(previous!, unchanged, kept) : undefined;
   const comparable = previous?.manifest.rowDigests === sources.rowDigests;
   const fresh: number[] = [];
   let read = 0;
@@ -133,7 +118,17 @@ export async function sortMarkets(
     throw new Fault("UNREAD_FILES", "a row has an id that an unread file has too");
   for (const file of kept) if (file > 0) fileRows[file - 1]! += 1;
   const markets = fileRows.reduce((sum, rows) => sum + rows, 0);
-  return { markets, kept, sameOrigins, sides, fileRows };
+  return {
+    markets,
+    /** For each row of the current snapshot, the number of the file that still has it, or 0. */
+    kept,
+    /** The origins of those segments of the current snapshot whose files have not changed, by the segment's hash. */
+    sameOrigins: same ?? new Map<string, ObjectRef>(),
+    /** Has the new and changed markets too. Undefined without a current snapshot. */
+    sides,
+    /** By the order of Sources.files. */
+    fileRows,
+  };
 }
 
 // What a run takes over from the current snapshot instead of reading it from the sources again.
