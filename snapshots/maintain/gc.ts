@@ -22,7 +22,6 @@ import { readManifest } from "../store/manifest.ts";
 import { namedBy, readObject } from "../store/objects.ts";
 import { infoOf, type ObjectInfo, type Storage, StorageError } from "../store/storage.ts";
 import { trustOf } from "../trust/log/believe.ts";
-import type { Trust } from "../trust/trust.ts";
 import { type Counting, countedLog, hour, keepsChanges, masksOf, type Retention, rules } from "./commits.ts";
 
 export interface CollectOptions extends Retention, Counting {
@@ -77,9 +76,9 @@ const recordHours = 24;
  * continues an interrupted one.
  */
 export async function collectGarbage(storage: Storage, options: CollectOptions): Promise<CollectReport> {
-  const survey = new Survey(storage, options);
+  const survey = surveyOf(storage, options);
   const places = options.site ? collected : collected.filter((prefix) => prefix !== layout.siteFile.prefix);
-  const { unreachable, mayGo, keptCommits, tiers } = await survey.run(places);
+  const { unreachable, mayGo, keptCommits, tiers } = await survey(places);
   const doomed = unreachable.filter(mayGo);
   const gone = options.dryRun ? doomed : await remove(storage, survey, doomed);
   if (!options.dryRun)
@@ -99,7 +98,7 @@ export async function collectGarbage(storage: Storage, options: CollectOptions):
  * Deletes the objects that a second survey confirms, and returns them. After an error the record stays, since a
  * deletion may be under way.
  */
-async function remove(storage: Storage, survey: Survey, doomed: readonly ObjectInfo[]) {
+async function remove(storage: Storage, survey: ReturnType<typeof surveyOf>, doomed: readonly ObjectInfo[]) {
   const id = randomBytes(8).toString("hex");
   const gone: ObjectInfo[] = [];
   for (let from = 0; from < doomed.length; from += recordKeys) {
@@ -108,7 +107,7 @@ async function remove(storage: Storage, survey: Survey, doomed: readonly ObjectI
     await announce(storage, id, keys);
     const until = Date.now() + deletingMinutes * 60_000;
     const prefixes = collected.filter((prefix) => keys.some((key) => key.startsWith(prefix)));
-    const { unreachable, mayGo } = await survey.run(prefixes);
+    const { unreachable, mayGo } = await survey(prefixes);
     const still = new Map(unreachable.filter(mayGo).map((info) => [info.key, info]));
     const unchanged = batch.filter((info) => isDeepStrictEqual(still.get(info.key), info));
     for (const kind of collectedKinds) {
@@ -131,68 +130,21 @@ async function remove(storage: Storage, survey: Survey, doomed: readonly ObjectI
 /** A commit, and the rules that keep its snapshot, as a mask. */
 type KeptCommit = readonly [commit: Commit, mask: number];
 
-/** Surveys a store repeatedly. What was reachable once counts as reachable from then on. */
-class Survey {
-  readonly #storage: Storage;
-  readonly #options: CollectOptions;
-  readonly #trust: Trust | undefined;
+/** A function that surveys a store. What was reachable once counts as reachable from then on. */
+function surveyOf(storage: Storage, options: CollectOptions) {
+  const trust = options.anybody ? undefined : trustOf(options.signing ?? {});
   /** The rules that keep an object, by key. */
-  readonly #reachable = new Map<string, number>();
+  const reachable = new Map<string, number>();
   /** The manifest that was read last. The next one shares most of its lists. */
-  #last: Manifest | undefined;
+  let last: Manifest | undefined;
 
-  constructor(storage: Storage, options: CollectOptions) {
-    this.#storage = storage;
-    this.#options = options;
-    this.#trust = options.anybody ? undefined : trustOf(options.signing ?? {});
-    this.#reach(options.site?.keys ?? [], rules.always);
+  function reach(keys: Iterable<string>, keptBy: number): void {
+    for (const key of keys) reachable.set(key, (reachable.get(key) ?? 0) | keptBy);
   }
 
-  #reach(keys: Iterable<string>, keptBy: number): void {
-    for (const key of keys) this.#reachable.set(key, (this.#reachable.get(key) ?? 0) | keptBy);
-  }
-
-  /**
-   * Lists all but holders, reads the commits, and lists the holders. Then marks what has to stay: what kept snapshots
-   * and open runs reach, what holders name that may not go yet, change records, exports, and files that may be of one.
-   * No running publish can need an object that is so old that it `mayGo`.
-   */
-  async run(prefixes: readonly string[]) {
-    const others = await this.#list(prefixes.filter((prefix) => !isHolder(prefix)));
-    // Commits are read after the listing, so that an object that a commit has just brought back counts as reachable.
-    const commits = await countedLog(this.#storage, this.#options);
-    const newest = commits.at(-1);
-    this.#reach(neededTiles(others, newest?.entry.commit ?? 0), rules.always);
-    const listed = [...(await this.#list(holders)), ...others];
-    const masks = masksOf(commits, this.#options);
-    const kept = commits.map((commit, index): KeptCommit => [commit, masks[index]!]);
-    await this.#reachSnapshots(kept);
-    const published = newest && (await infoOf(this.#storage, layout.commit(newest.entry.commit)))?.modified;
-    const planned = this.#reachRuns(listed);
-    const superseded = new Set(commits.slice(0, -1).map(({ manifest }) => layout.manifest(manifest.hash)));
-    const mayGo = (info: ObjectInfo) =>
-      (this.#isPastGrace(info, published) && info.modified.getTime() < planned) ||
-      // If its age alone kept a manifest, older objects of its snapshot would be deleted while it stays.
-      (superseded.has(info.key) && published !== undefined && info.modified < published);
-    // An object that is too young to delete keeps the objects that it names, even older ones.
-    const young = new Set(listed.flatMap((info) => (isHolder(info.key) && !mayGo(info) ? [info.key] : [])));
-    for (const commit of commits)
-      if (young.has(layout.manifest(commit.manifest.hash)))
-        await unless(ObjectError, () => this.#reachSnapshots([[commit, rules.hours]]));
-    await this.#reachChanges(commits, young, listed);
-    await this.#reachExports(kept);
-    await this.#reachUnnamed(kept, listed);
-    return {
-      unreachable: listed.filter(({ key }) => !this.#reachable.has(key)),
-      mayGo,
-      keptCommits: masks.filter((mask) => mask > 0).length,
-      tiers: this.#bytesOf(listed),
-    };
-  }
-
-  async #list(prefixes: readonly string[]): Promise<ObjectInfo[]> {
+  async function list(prefixes: readonly string[]): Promise<ObjectInfo[]> {
     const listed: ObjectInfo[] = [];
-    for (const prefix of prefixes) for await (const info of this.#storage.list(prefix)) listed.push(info);
+    for (const prefix of prefixes) for await (const info of storage.list(prefix)) listed.push(info);
     return listed;
   }
 
@@ -200,13 +152,13 @@ class Survey {
    * Marks the records of runs in parts that may still be joined. Returns when the first of them was planned, by the
    * store's clock, or Infinity: all that they need was put since, or belongs to the newest commit.
    */
-  #reachRuns(listed: readonly ObjectInfo[]): number {
-    const since = this.#options.now.getTime() - runInPartsHours * hour;
+  function reachRuns(listed: readonly ObjectInfo[]): number {
+    const since = options.now.getTime() - runInPartsHours * hour;
     let first = Number.POSITIVE_INFINITY;
     for (const { key: plan, modified } of listed) {
       if (!layout.runPlan.has(plan) || modified.getTime() <= since) continue;
       const folder = `${layout.runPlan.prefix}${layout.runPlan.nameIn(plan)}/`;
-      this.#reach(
+      reach(
         listed.flatMap(({ key }) => (key.startsWith(folder) ? [key] : [])),
         rules.always,
       );
@@ -216,18 +168,18 @@ class Survey {
   }
 
   /** Bytes that only one rule keeps. */
-  #bytesOf(listed: readonly ObjectInfo[]): RuleBytes {
+  function tiersOf(listed: readonly ObjectInfo[]): RuleBytes {
     const { always: _, ...others } = rules;
     const bytesOf = (rule: number) =>
-      listed.reduce((sum, { key, bytes }) => sum + (this.#reachable.get(key) === rule ? bytes : 0), 0);
+      listed.reduce((sum, { key, bytes }) => sum + (reachable.get(key) === rule ? bytes : 0), 0);
     return Object.fromEntries(
       Object.entries(others).map(([name, rule]) => [name, bytesOf(rule)]),
     ) as RuleBytes;
   }
 
   /** `published` is when the newest commit was stored, by the store's clock. */
-  #isPastGrace({ key, modified }: ObjectInfo, published: Date | undefined): boolean {
-    const { now, keepHours } = this.#options;
+  function isPastGrace({ key, modified }: ObjectInfo, published: Date | undefined): boolean {
+    const { now, keepHours } = options;
     const isOfExport = ofExports.some((prefix) => key.startsWith(prefix));
     const mayBeOfARun = !published || modified >= published || isOfExport;
     const hours = mayBeOfARun ? Math.max(keepHours, runHours) : keepHours;
@@ -235,7 +187,7 @@ class Survey {
   }
 
   /** Marks what retained commits reach. What an earlier survey marked is not read again. */
-  async #reachSnapshots(kept: readonly KeptCommit[]): Promise<void> {
+  async function reachSnapshots(kept: readonly KeptCommit[]): Promise<void> {
     const manifests = new Map<string, { commit: Commit; keptBy: number }>();
     for (const [commit, mask] of kept) {
       const key = layout.manifest(commit.manifest.hash);
@@ -245,32 +197,32 @@ class Survey {
     const segments = new Map<string, { ref: SegmentRef; keptBy: number; manifest: string }>();
     for (const [key, { commit, keptBy }] of manifests) {
       const newest = (keptBy & rules.always) > 0;
-      if (this.#reachable.has(key) && !newest) continue;
-      const manifest = await this.#manifest(commit, newest);
+      if (reachable.has(key) && !newest) continue;
+      const manifest = await manifestOf(commit, newest);
       if (!manifest) continue;
       // Two manifests may have different objects beside the same segment, when digests of rows are made in another way.
       const named = namedBy(manifest).keys();
-      this.#reach([key, ...named.filter((one) => !layout.segment.has(one))], keptBy);
-      if (newest) this.#reach(namesOfProtocols(manifest), rules.always);
+      reach([key, ...named.filter((one) => !layout.segment.has(one))], keptBy);
+      if (newest) reach(namesOfProtocols(manifest), rules.always);
       for (const ref of manifest.segments) {
         const segment = layout.segment(ref.hash);
         segments.set(segment, { ref, keptBy: (segments.get(segment)?.keptBy ?? 0) | keptBy, manifest: key });
       }
     }
     await inParallel(segments, async ([key, { ref, keptBy, manifest }]) => {
-      if (this.#reachable.has(key)) return;
+      if (reachable.has(key)) return;
       const pages = await blamingManifest(manifest, async () =>
-        readPages(key, await readObject(this.#storage, key, ref)),
+        readPages(key, await readObject(storage, key, ref)),
       );
-      this.#reach([key, ...pages.map(({ hash }) => layout.page(hash))], keptBy);
+      reach([key, ...pages.map(({ hash }) => layout.page(hash))], keptBy);
     });
   }
 
-  async #manifest(commit: Commit, newest: boolean): Promise<Manifest | undefined> {
+  async function manifestOf(commit: Commit, newest: boolean): Promise<Manifest | undefined> {
     const key = layout.manifest(commit.manifest.hash);
     try {
-      this.#last = await blamingManifest(key, () => readManifest(this.#storage, commit, this.#last));
-      return this.#last;
+      last = await blamingManifest(key, () => readManifest(storage, commit, last));
+      return last;
     } catch (error) {
       // An earlier collection with a shorter retention may have deleted it. Only the current snapshot must exist.
       if (error instanceof MissingObjectError && error.key === key && !newest) return undefined;
@@ -279,7 +231,7 @@ class Survey {
   }
 
   /** Marks change records that are young enough, and those of which both snapshots stay: they could be made again. */
-  async #reachChanges(
+  async function reachChanges(
     commits: readonly Commit[],
     young: ReadonlySet<string>,
     listed: readonly ObjectInfo[],
@@ -288,38 +240,38 @@ class Survey {
     await inParallel(commits.entries(), async ([index, commit]) => {
       if (!commit.changes) return;
       const key = layout.changeRecord(commit.changes.hash);
-      const isYoung = young.has(key) || keepsChanges(commit, this.#options);
-      const keptBy = this.#keptByBoth(commits[index - 1], commit) | (isYoung ? rules.changes : 0);
-      if (this.#reachable.has(key) || keptBy === 0) return;
+      const isYoung = young.has(key) || keepsChanges(commit, options);
+      const keptBy = keptByBoth(commits[index - 1], commit) | (isYoung ? rules.changes : 0);
+      if (reachable.has(key) || keptBy === 0) return;
       const { exportedChanges } = layout;
-      const { files = [] } = (await readSound(this.#storage, exportedChanges, commit.changes.hash)) ?? {};
-      this.#reach([exportedChanges(commit.changes.hash), ...objectsOf(files)], keptBy);
-      const keys = await unless(ObjectError, () => changeObjects(this.#storage, commit.changes!));
-      this.#reach(keys ?? [], keptBy);
+      const { files = [] } = (await readSound(storage, exportedChanges, commit.changes.hash)) ?? {};
+      reach([exportedChanges(commit.changes.hash), ...objectsOf(files)], keptBy);
+      const keys = await unless(ObjectError, () => changeObjects(storage, commit.changes!));
+      reach(keys ?? [], keptBy);
       lost ||= !keys;
     });
     // Nobody can tell any more which parts the lost record names, so none is known to be garbage.
     const isPart = (key: string) => key.startsWith(layout.changePart.prefix) && !layout.changeRecord.has(key);
-    if (lost) this.#reach(listed.map(({ key }) => key).filter(isPart), rules.changes);
+    if (lost) reach(listed.map(({ key }) => key).filter(isPart), rules.changes);
   }
 
   /** The rules that keep both snapshots, or else the older one. */
-  #keptByBoth(older: Commit | undefined, newer: Commit): number {
-    const keptBy = (commit: Commit) => this.#reachable.get(layout.manifest(commit.manifest.hash)) ?? 0;
+  function keptByBoth(older: Commit | undefined, newer: Commit): number {
+    const keptBy = (commit: Commit) => reachable.get(layout.manifest(commit.manifest.hash)) ?? 0;
     if (!older || keptBy(newer) === 0) return 0;
     return keptBy(older) & keptBy(newer) || keptBy(older);
   }
 
   /** The newest exports stay, and those of snapshots that stay for long. */
-  async #reachExports(kept: readonly KeptCommit[]): Promise<void> {
+  async function reachExports(kept: readonly KeptCommit[]): Promise<void> {
     const bySnapshot = new Map<string, number>();
     for (const [{ entry }, mask] of kept)
       bySnapshot.set(entry.snapshotId, (bySnapshot.get(entry.snapshotId) ?? 0) | mask);
-    const records = await soundExports(this.#storage, kept.at(-1)?.[0].entry, this.#trust);
+    const records = await soundExports(storage, kept.at(-1)?.[0].entry, trust);
     for (const [index, { snapshotId, files }] of records.entries()) {
       const forLong = (bySnapshot.get(snapshotId) ?? 0) & (rules.daily | rules.monthly);
       const keptBy = index < newestExports ? rules.always : forLong;
-      if (keptBy > 0) this.#reach([layout.exportRecord(snapshotId), ...objectsOf(files)], keptBy);
+      if (keptBy > 0) reach([layout.exportRecord(snapshotId), ...objectsOf(files)], keptBy);
     }
   }
 
@@ -327,26 +279,63 @@ class Survey {
    * Marks files of exports that no sound record names, as long as the commit that was newest when they were put is
    * kept: nobody can tell files whose record is lost or forged from those of a killed run.
    */
-  async #reachUnnamed(kept: readonly KeptCommit[], listed: readonly ObjectInfo[]): Promise<void> {
-    const unreached = listed.filter(({ key }) => !this.#reachable.has(key));
+  async function reachUnnamed(kept: readonly KeptCommit[], listed: readonly ObjectInfo[]): Promise<void> {
+    const unreached = listed.filter(({ key }) => !reachable.has(key));
     const files = unreached.filter(({ key }) => ofExports.some((prefix) => key.startsWith(prefix)));
     if (files.length === 0) return;
     const named = new Set<string>();
     await inParallel(unreached, async ({ key }) => {
       const kind = [layout.exportRecord, layout.exportedChanges].find(({ prefix }) => key.startsWith(prefix));
-      const record =
-        kind && (await readSound<ExportRecord | ChangeFiles>(this.#storage, kind, hashIn(key), this.#trust));
+      const record = kind && (await readSound<ExportRecord | ChangeFiles>(storage, kind, hashIn(key), trust));
       for (const file of objectsOf(record ? record.files : [])) named.add(file);
     });
-    const put = new Map(
-      (await this.#list([layout.commit.prefix])).map(({ key, modified }) => [key, modified]),
-    );
+    const put = new Map((await list([layout.commit.prefix])).map(({ key, modified }) => [key, modified]));
     for (const { key, modified } of files) {
       const newest = kept.findLast(([{ entry }]) => put.get(layout.commit(entry.commit))! <= modified);
       const [, keptBy = 0] = newest ?? [];
-      if (keptBy > 0 && !named.has(key)) this.#reach([key], keptBy);
+      if (keptBy > 0 && !named.has(key)) reach([key], keptBy);
     }
   }
+
+  reach(options.site?.keys ?? [], rules.always);
+
+  /**
+   * Lists all but holders, reads the commits, and lists the holders. Then marks what has to stay: what kept snapshots
+   * and open runs reach, what holders name that may not go yet, change records, exports, and files that may be of one.
+   * No running publish can need an object that is so old that it `mayGo`.
+   */
+  return async function survey(prefixes: readonly string[]) {
+    const others = await list(prefixes.filter((prefix) => !isHolder(prefix)));
+    // Commits are read after the listing, so that an object that a commit has just brought back counts as reachable.
+    const commits = await countedLog(storage, options);
+    const newest = commits.at(-1);
+    reach(neededTiles(others, newest?.entry.commit ?? 0), rules.always);
+    const listed = [...(await list(holders)), ...others];
+    const masks = masksOf(commits, options);
+    const kept = commits.map((commit, index): KeptCommit => [commit, masks[index]!]);
+    await reachSnapshots(kept);
+    const published = newest && (await infoOf(storage, layout.commit(newest.entry.commit)))?.modified;
+    const planned = reachRuns(listed);
+    const superseded = new Set(commits.slice(0, -1).map(({ manifest }) => layout.manifest(manifest.hash)));
+    const mayGo = (info: ObjectInfo) =>
+      (isPastGrace(info, published) && info.modified.getTime() < planned) ||
+      // If its age alone kept a manifest, older objects of its snapshot would be deleted while it stays.
+      (superseded.has(info.key) && published !== undefined && info.modified < published);
+    // An object that is too young to delete keeps the objects that it names, even older ones.
+    const young = new Set(listed.flatMap((info) => (isHolder(info.key) && !mayGo(info) ? [info.key] : [])));
+    for (const commit of commits)
+      if (young.has(layout.manifest(commit.manifest.hash)))
+        await unless(ObjectError, () => reachSnapshots([[commit, rules.hours]]));
+    await reachChanges(commits, young, listed);
+    await reachExports(kept);
+    await reachUnnamed(kept, listed);
+    return {
+      unreachable: listed.filter(({ key }) => !reachable.has(key)),
+      mayGo,
+      keptCommits: masks.filter((mask) => mask > 0).length,
+      tiers: tiersOf(listed),
+    };
+  };
 }
 
 /** All of the public log but the partial tiles that have been filled since, in a log of this size. */

@@ -38,134 +38,115 @@ interface Earlier {
   listed: ReadonlyMap<string, number>;
 }
 
-/** What several snapshots share is checked once. */
-export class SnapshotCheck {
-  readonly #check: StoreCheck;
-  readonly #progress: (step: string, done: number, of: number) => void;
-  readonly #pages: PageCheck;
-  readonly #earlier: Earlier;
-  readonly #segments = new Map<string, CheckedSegment | undefined>();
-  readonly #manifests = new Map<string, Manifest | undefined>();
-  readonly #published = new Set<string>();
+export type SnapshotCheck = ReturnType<typeof snapshotCheck>;
 
-  constructor(
-    check: StoreCheck,
-    pages: PageCheck,
-    earlier: Earlier,
-    progress: (step: string, done: number, of: number) => void,
-  ) {
-    this.#check = check;
-    this.#pages = pages;
-    this.#earlier = earlier;
-    this.#progress = progress;
-  }
+/** Checks snapshots. What several of them share is checked once. */
+export function snapshotCheck(
+  check: StoreCheck,
+  pages: PageCheck,
+  { since, listed }: Earlier,
+  progress: (step: string, done: number, of: number) => void,
+) {
+  const segments = new Map<string, CheckedSegment | undefined>();
+  const manifests = new Map<string, Manifest | undefined>();
+  const published = new Set<string>();
 
-  get manifests(): Manifest[] {
-    return [...this.#manifests.values()].filter((manifest) => manifest !== undefined);
-  }
+  const soundManifests = () => [...manifests.values()].filter((manifest) => manifest !== undefined);
 
-  /** Hashes of all score lists and records that a manifest names. */
-  get published(): ReadonlySet<string> {
-    return this.#published;
-  }
+  const isKnown = ({ entry }: Commit) => entry.commit <= since;
 
-  /** Checks the snapshot of a commit. Undefined when its manifest cannot be read. */
-  async manifestOf(commit: Commit): Promise<Manifest | undefined> {
-    const { hash } = commit.manifest;
-    if (!this.#manifests.has(hash)) this.#manifests.set(hash, await this.#manifest(commit));
-    const manifest = this.#manifests.get(hash);
-    const { commit: number, publishedAt: _, withdrawn: __, ...told } = commit.entry;
-    if (manifest && !isDeepStrictEqual(told, snapshotEntryOf(manifest, told.feedVersion))) {
-      this.#check.fault(layout.commit(number), "it disagrees with its manifest");
-    }
-    return manifest;
-  }
-
-  /**
-   * Checks the change record of a commit, and compares it with both snapshots if they are there. It may be missing from
-   * `kept`, what the store has, only where a collection has deleted one of them.
-   */
-  async checkChanges(commit: Commit, before: Commit | undefined, kept: ReadonlySet<string>): Promise<void> {
-    const ref = commit.changes;
-    if (!ref) return;
-    const key = layout.changeRecord(ref.hash);
-    const [older, newer] = [before, commit].map((one) => one && this.#manifests.get(one.manifest.hash));
-    if (!(older && newer) && !kept.has(key)) return;
-    const read = this.#check.read.bind(this.#check);
-    await this.#check.attempt(async () => {
-      if (this.#isKnown(commit)) {
-        const parts = await readParsed(read, layout.changeRecord, ref);
-        for (const part of [...parts.before, ...parts.after])
-          await this.#passOver(this.#check, layout.changePart(part.hash), part);
-        return;
-      }
-      const record = await checkChangeRecord(read, ref, commit, before);
-      if (older && newer) await compareChangeRecord(read, key, record, { older, newer });
-    });
-  }
-
-  async #manifest(commit: Commit): Promise<Manifest | undefined> {
+  async function checkSnapshot(commit: Commit): Promise<Manifest | undefined> {
     const key = layout.manifest(commit.manifest.hash);
-    const isKnown = this.#isKnown(commit);
-    const manifest = await this.#check.attempt(() =>
-      readManifest(this.#check.storage, commit, this.manifests.at(-1)),
-    );
+    const manifest = await check.attempt(() => readManifest(check.storage, commit, soundManifests().at(-1)));
     if (!manifest) return undefined;
-    this.#check.count(key, commit.manifest.bytes);
-    for (const [part, { bytes }] of partsOf(manifest)) this.#check.count(part, bytes);
+    check.count(key, commit.manifest.bytes);
+    for (const [part, { bytes }] of partsOf(manifest)) check.count(part, bytes);
     let done = 0;
     const { length } = manifest.segments;
     const checkNext = async (ref: SegmentRef, part: StoreCheck) => {
       const look = () =>
-        isKnown
-          ? this.#passOverSegment(part, ref)
-          : checkSegment(part, ref, commit.entry.feedVersion, this.#pages);
-      if (!this.#segments.has(ref.hash)) this.#segments.set(ref.hash, await part.attempt(look));
-      this.#progress("checking segments", ++done, length);
-      return this.#segments.get(ref.hash);
+        isKnown(commit)
+          ? passOverSegment(part, ref)
+          : checkSegment(part, ref, commit.entry.feedVersion, pages);
+      if (!segments.has(ref.hash)) segments.set(ref.hash, await part.attempt(look));
+      progress("checking segments", ++done, length);
+      return segments.get(ref.hash);
     };
-    const segments = await this.#check.each(manifest.segments, checkNext, { concurrency: segmentsAtOnce });
-    for (const { hash } of publicNames(manifest).values()) this.#published.add(hash);
-    if (isKnown) {
-      for (const [name, named] of namedBy(manifest)) await this.#passOver(this.#check, name, named);
+    const checked = await check.each(manifest.segments, checkNext, { concurrency: segmentsAtOnce });
+    for (const { hash } of publicNames(manifest).values()) published.add(hash);
+    if (isKnown(commit)) {
+      for (const [name, named] of namedBy(manifest)) await passOver(check, name, named);
       return manifest;
     }
-    await this.#check.attempt(() => checkScores(this.#check, key, manifest));
-    await this.#check.attempt(() => checkSources(this.#check, key, manifest));
-    const whole = segments.filter((segment) => segment !== undefined);
-    if (whole.length === segments.length)
-      await this.#check.attempt(async () => checkManifest(key, manifest, whole));
+    await check.attempt(() => checkScores(check, key, manifest));
+    await check.attempt(() => checkSources(check, key, manifest));
+    const whole = checked.filter((segment) => segment !== undefined);
+    if (whole.length === checked.length) await check.attempt(async () => checkManifest(key, manifest, whole));
     // Objects that no check has reached, because another object is damaged or their kind has no check of its own.
     const unseen = namedBy(manifest)
       .entries()
-      .filter(([name]) => !this.#check.hasSeen(name));
-    await this.#check.each(unseen, ([name, named], part) => part.attempt(() => part.read(name, named)), {
+      .filter(([name]) => !check.hasSeen(name));
+    await check.each(unseen, ([name, named], part) => part.attempt(() => part.read(name, named)), {
       bytes: ([, { bytes = 0 }]) => bytes,
     });
     return manifest;
   }
 
-  #isKnown({ entry }: Commit): boolean {
-    return entry.commit <= this.#earlier.since;
-  }
-
   /** Its pages are passed over, and what it says of itself is believed. */
-  async #passOverSegment(check: StoreCheck, ref: SegmentRef): Promise<CheckedSegment | undefined> {
+  async function passOverSegment(part: StoreCheck, ref: SegmentRef): Promise<CheckedSegment | undefined> {
     const key = layout.segment(ref.hash);
-    const stored = await check.read(key, ref);
-    for (const page of readPages(key, stored)) await this.#passOver(check, layout.page(page.hash), page);
-    return believeSegment(check, ref, stored);
+    const stored = await part.read(key, ref);
+    for (const page of readPages(key, stored)) await passOver(part, layout.page(page.hash), page);
+    return believeSegment(part, ref, stored);
   }
 
-  async #passOver(check: StoreCheck, key: string, { bytes }: { bytes?: number }): Promise<void> {
-    await check.attempt(async () => {
-      const found = this.#earlier.listed.get(key);
+  async function passOver(part: StoreCheck, key: string, { bytes }: { bytes?: number }): Promise<void> {
+    await part.attempt(async () => {
+      const found = listed.get(key);
       if (found === undefined) throw new MissingObjectError(key);
       if (found !== (bytes ?? found))
         throw new CorruptObjectError(key, `it has ${found} bytes, not ${bytes}`);
-      check.passOver(key, found);
+      part.passOver(key, found);
     });
   }
+
+  return {
+    manifests: soundManifests,
+    /** Hashes of all score lists and records that a manifest names. */
+    published: published as ReadonlySet<string>,
+    /** Checks the snapshot of a commit. Undefined when its manifest cannot be read. */
+    async manifestOf(commit: Commit): Promise<Manifest | undefined> {
+      const { hash } = commit.manifest;
+      if (!manifests.has(hash)) manifests.set(hash, await checkSnapshot(commit));
+      const manifest = manifests.get(hash);
+      const { commit: number, publishedAt: _, withdrawn: __, ...told } = commit.entry;
+      if (manifest && !isDeepStrictEqual(told, snapshotEntryOf(manifest, told.feedVersion)))
+        check.fault(layout.commit(number), "it disagrees with its manifest");
+      return manifest;
+    },
+    /**
+     * Checks the change record of a commit, and compares it with both snapshots if they are there. It may be missing
+     * from `kept`, what the store has, only where a collection has deleted one of them.
+     */
+    async checkChanges(commit: Commit, before: Commit | undefined, kept: ReadonlySet<string>): Promise<void> {
+      const ref = commit.changes;
+      if (!ref) return;
+      const key = layout.changeRecord(ref.hash);
+      const [older, newer] = [before, commit].map((one) => one && manifests.get(one.manifest.hash));
+      if (!(older && newer) && !kept.has(key)) return;
+      const read = check.read.bind(check);
+      await check.attempt(async () => {
+        if (isKnown(commit)) {
+          const parts = await readParsed(read, layout.changeRecord, ref);
+          for (const part of [...parts.before, ...parts.after])
+            await passOver(check, layout.changePart(part.hash), part);
+          return;
+        }
+        const record = await checkChangeRecord(read, ref, commit, before);
+        if (older && newer) await compareChangeRecord(read, key, record, { older, newer });
+      });
+    },
+  };
 }
 
 function checkManifest(key: string, manifest: Manifest, segments: readonly CheckedSegment[]): void {

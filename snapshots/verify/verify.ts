@@ -21,7 +21,7 @@ import type { Trust } from "../trust/trust.ts";
 import { checkKnown, checkLog, checkPublicLog } from "./log-check.ts";
 import { PageCheck } from "./page-check.ts";
 import { checkArtefacts, checkExports, checkPublicNames, checkSite } from "./public-tree-check.ts";
-import { SnapshotCheck } from "./snapshot-check.ts";
+import { type SnapshotCheck, snapshotCheck } from "./snapshot-check.ts";
 import { largeOnesAlone, publishAgain, type Remark, StoreCheck } from "./store-check.ts";
 
 export interface VerifyReport {
@@ -74,7 +74,7 @@ export async function verify(
   if (since > 0) for await (const { key, bytes } of storage.list("")) earlier.listed.set(key, bytes);
   const check = new StoreCheck(largeOnesAlone(storage));
   await using pages = new PageCheck();
-  const snapshots = new SnapshotCheck(check, pages, earlier, progress);
+  const snapshots = snapshotCheck(check, pages, earlier, progress);
   const memory = await recall(storage, signing, { witnesses: true });
   const log = await checkLog(check, snapshots, { trust, begins });
   const { length, commits, collected, last } = log;
@@ -218,7 +218,7 @@ async function isLeftArtefact(
 ): Promise<boolean> {
   const slug = slugOfArtefact(key);
   if (site === null || slug === undefined) return false;
-  for (const { scores } of snapshots.manifests) {
+  for (const { scores } of snapshots.manifests()) {
     const ref = Object.hasOwn(scores.records, slug) && scores.records[slug];
     if (!ref) continue;
     const record = await recordAt(storage, ref);
