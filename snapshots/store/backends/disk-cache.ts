@@ -42,7 +42,7 @@ const leftMilliseconds = 3_600_000;
  * cannot be hashed here: a caller that finds a part wrong by its own hash asks for the whole page.
  */
 export function cachedOnDisk(storage: Storage, options: DiskCacheOptions): Storage {
-  const disk = new DiskCache(options);
+  const disk = diskCache(options);
   const get: Storage["get"] = async (key, what = {}) => {
     const { range, fresh = false, maxBytes = maxObjectBytes } = what;
     const hash = range || fresh || key.startsWith(layout.manifest.prefix) ? "" : hashIn(key);
@@ -68,34 +68,29 @@ export function cachedOnDisk(storage: Storage, options: DiskCacheOptions): Stora
   };
 }
 
-class DiskCache {
-  readonly #options: DiskCacheOptions;
-  readonly #waiting: { hash: string; bytes: Buffer }[] = [];
-  #waitingBytes = 0;
-  #writing = false;
+function diskCache({ directory, maxBytes, warn }: DiskCacheOptions) {
+  const waiting: { hash: string; bytes: Buffer }[] = [];
+  let waitingBytes = 0;
+  let writing = false;
   /** Bytes that this process has written since it last looked at the folder; infinite before it first looks. */
-  #sinceSweep = Number.POSITIVE_INFINITY;
-  #told = false;
-
-  constructor(options: DiskCacheOptions) {
-    this.#options = options;
-  }
+  let sinceSweep = Number.POSITIVE_INFINITY;
+  let told = false;
 
   /** Undefined where no object of at most `maxBytes` is kept. Never throws. */
-  async read(hash: string, maxBytes: number): Promise<Buffer | undefined> {
-    const bytes = await this.#unlessFailed(() => this.#readFile(hash, maxBytes));
+  async function read(hash: string, maxBytes: number): Promise<Buffer | undefined> {
+    const bytes = await unlessFailed(() => readFile(hash, maxBytes));
     if (bytes === undefined || sha256(bytes) === hash) return bytes;
-    await this.#unlessFailed(() => rm(this.#pathOf(hash), { force: true }));
+    await unlessFailed(() => rm(pathOf(hash), { force: true }));
     return undefined;
   }
 
   /** The bytes are not verified. Undefined where they are not kept. Never throws. */
-  async readPart(hash: string, range: ByteRange): Promise<Buffer | undefined> {
-    return this.#unlessFailed(() => this.#readFile(hash, Number.POSITIVE_INFINITY, range));
+  async function readPart(hash: string, range: ByteRange): Promise<Buffer | undefined> {
+    return unlessFailed(() => readFile(hash, Number.POSITIVE_INFINITY, range));
   }
 
-  async #readFile(hash: string, maxBytes: number, part?: ByteRange): Promise<Buffer | undefined> {
-    const path = this.#pathOf(hash);
+  async function readFile(hash: string, maxBytes: number, part?: ByteRange): Promise<Buffer | undefined> {
+    const path = pathOf(hash);
     const file = await ifPresent(openFile(path, "r"));
     if (file === undefined) return undefined;
     try {
@@ -112,32 +107,32 @@ class DiskCache {
   }
 
   /** Keeps an object in the background, unless it has another hash or too much waits already. */
-  keep(hash: string, bytes: Buffer): void {
-    if (bytes.length > this.#options.maxBytes * largestShare) return;
-    if (this.#waitingBytes + bytes.length > maxWaitingBytes) return;
-    this.#waiting.push({ hash, bytes });
-    this.#waitingBytes += bytes.length;
-    if (!this.#writing) void this.#write();
+  function keep(hash: string, bytes: Buffer): void {
+    if (bytes.length > maxBytes * largestShare) return;
+    if (waitingBytes + bytes.length > maxWaitingBytes) return;
+    waiting.push({ hash, bytes });
+    waitingBytes += bytes.length;
+    if (!writing) void write();
   }
 
-  async #write(): Promise<void> {
-    this.#writing = true;
-    for (let next = this.#waiting.shift(); next; next = this.#waiting.shift()) {
+  async function write(): Promise<void> {
+    writing = true;
+    for (let next = waiting.shift(); next; next = waiting.shift()) {
       const { hash, bytes } = next;
-      await this.#unlessFailed(() => this.#writeOne(hash, bytes));
-      this.#waitingBytes -= bytes.length;
+      await unlessFailed(() => writeOne(hash, bytes));
+      waitingBytes -= bytes.length;
     }
-    this.#writing = false;
+    writing = false;
   }
 
-  async #writeOne(hash: string, bytes: Buffer): Promise<void> {
+  async function writeOne(hash: string, bytes: Buffer): Promise<void> {
     if (sha256(bytes) !== hash) return;
-    this.#sinceSweep += bytes.length;
-    if (this.#sinceSweep > this.#options.maxBytes * shareBeforeSweep) {
-      await this.#sweep();
-      this.#sinceSweep = bytes.length;
+    sinceSweep += bytes.length;
+    if (sinceSweep > maxBytes * shareBeforeSweep) {
+      await sweep();
+      sinceSweep = bytes.length;
     }
-    const path = this.#pathOf(hash);
+    const path = pathOf(hash);
     const temporary = `${path}.${process.pid}.${randomBytes(6).toString("hex")}.new`;
     // Access to these objects is sold, so other users of this machine must not read them.
     await mkdir(join(path, ".."), { recursive: true, mode: 0o700 });
@@ -152,26 +147,24 @@ class DiskCache {
   }
 
   /** Deletes the least recently used until the rest is small enough. Other processes may do the same at that time. */
-  async #sweep(): Promise<void> {
-    const files = await this.#files();
+  async function sweep(): Promise<void> {
+    const files = await keptFiles();
     let total = files.reduce((sum, { bytes }) => sum + bytes, 0);
-    if (total <= this.#options.maxBytes * shareLeft) return;
-    files.sort((a, b) => a.usedAt - b.usedAt);
-    for (const { path, bytes } of files) {
-      if (total <= this.#options.maxBytes * shareLeft) return;
+    for (const { path, bytes } of files.sort((a, b) => a.usedAt - b.usedAt)) {
+      if (total <= maxBytes * shareLeft) return;
       await rm(path, { force: true });
       total -= bytes;
     }
   }
 
   /** Leaves anything else in the folder alone, and removes temporary files of killed processes. */
-  async #files(): Promise<{ path: string; bytes: number; usedAt: number }[]> {
+  async function keptFiles() {
     const files: { path: string; bytes: number; usedAt: number }[] = [];
-    for (const folder of (await ifPresent(readdir(this.#options.directory))) ?? []) {
+    for (const folder of (await ifPresent(readdir(directory))) ?? []) {
       if (!/^[0-9a-f]{2}$/.test(folder)) continue;
-      const names = (await ifPresent(readdir(join(this.#options.directory, folder)))) ?? [];
+      const names = (await ifPresent(readdir(join(directory, folder)))) ?? [];
       const look = async (name: string) => {
-        const path = join(this.#options.directory, folder, name);
+        const path = join(directory, folder, name);
         const info = await ifPresent(stat(path));
         if (!info) return;
         const isNew = name.endsWith(".new");
@@ -183,22 +176,23 @@ class DiskCache {
     return files;
   }
 
-  #pathOf(hash: string): string {
-    return join(this.#options.directory, hash.slice(0, 2), hash);
+  function pathOf(hash: string): string {
+    return join(directory, hash.slice(0, 2), hash);
   }
 
   /** Undefined when the folder fails, which is reported once. */
-  async #unlessFailed<T>(work: () => Promise<T>): Promise<T | undefined> {
+  async function unlessFailed<T>(work: () => Promise<T>): Promise<T | undefined> {
     try {
       return await work();
     } catch (error) {
-      const { directory, warn } = this.#options;
-      if (!this.#told)
+      if (!told)
         warn(`${directory}: objects are read from the store instead of this cache: ${messageOf(error)}`);
-      this.#told = true;
+      told = true;
       return undefined;
     }
   }
+
+  return { read, readPart, keep };
 }
 
 const fileName = /^[0-9a-f]{64}(\.\d+\.[0-9a-f]{12}\.new)?$/;
