@@ -59,7 +59,6 @@ export interface SourcesOptions {
  */
 export async function openSources(folder: SourceFolder, options: SourcesOptions): Promise<Sources> {
   const { known, pinned } = options;
-  const { unfetched = new Map() } = folder;
   await using opened = new AsyncDisposableStack();
   opened.defer(async () => folder.close?.());
   const listed = await inTurn(tablesOf(folder, options), listSource);
@@ -67,16 +66,17 @@ export async function openSources(folder: SourceFolder, options: SourcesOptions)
   const rowDigests = await withConnection(instance, digestKind);
   const files = listed.flatMap((source) => source.files);
   const hashed = await hashContents(files, filesOfOthers(options));
-  if (pinned) requirePinned(pinned, files, hashed, unfetched);
+  if (pinned) requirePinned(pinned, folder, files, hashed);
   const comparable = known?.rowDigests === rowDigests ? known.files : undefined;
-  const unchanged = findUnchanged(listed[0]!, hashed, unfetched, comparable);
+  const unchanged = findUnchanged(listed[0]!, hashed, comparable);
   const isRead = (file: SourceFile) => !unchanged.has(file);
   const [markets, scores] = (await inTurn(listed, (source) =>
     groupSource(instance, source, source.files.filter(isRead)),
   )) as Pair;
   const limits = { ...options, isCompared: comparable !== undefined };
   const memoryWarnings = await limitMemory(instance, files.filter(isRead), limits);
-  const elsewhere = [...unchanged.values(), ...unfetched.values()].some(({ rows }) => rows > 0);
+  const unread = [...unchanged.values(), ...(folder.unfetched?.values() ?? [])];
+  const elsewhere = unread.some(({ rows }) => rows > 0);
   const [marketCount = 0] = await inTurn([markets, scores], async (source) => {
     if (pinned) return countRows(source);
     const rows = await countSomeRows(source, source === markets && elsewhere);
@@ -210,9 +210,9 @@ function filesOfOthers({ known, pinned }: SourcesOptions): Map<string, NamedCont
 /** Compares files that are here and could be hashed, and those that were not fetched. */
 function requirePinned(
   pinned: PinnedFiles,
+  { unfetched = new Map() }: SourceFolder,
   files: readonly SourceFile[],
   { contents }: HashedFiles,
-  unfetched: ReadonlyMap<string, SourceFileRef>,
 ): void {
   const before = new Map(pinned.files.map(({ name, hash }) => [name, hash]));
   const now = new Map<string, string>();
@@ -230,9 +230,8 @@ function requirePinned(
  * rules were in force, or when two files have the same rows, since their ids are then the same too.
  */
 function findUnchanged(
-  { files }: ListedSource,
+  { folder: { unfetched = new Map() }, files }: ListedSource,
   { contents }: HashedFiles,
-  unfetched: ReadonlyMap<string, SourceFileRef>,
   known: KnownFiles["files"] | undefined,
 ): Map<SourceFile, SourceFileRef> {
   const byHash = new Map(known?.map((file) => [file.hash, file]));

@@ -137,12 +137,6 @@ export function membersOf(type: DuckDBStructType): NamedType[] {
   return type.entryNames.map((name, index) => [name, type.entryTypes[index]!]);
 }
 
-interface MemoryPlan {
-  megabytes: number;
-  threads: number;
-  warnings: string[];
-}
-
 interface MemoryLimits extends Pick<SessionOptions, "memoryMegabytes" | "threads"> {
   /** Whether rows are compared with known ones, which one stream reads. */
   isCompared?: boolean | undefined;
@@ -167,7 +161,7 @@ export function limitMemory(
  * one row group in memory, because writers such as DuckDB put all values of a column in a row group into one page. When
  * a row group is too large even for one thread, the limit is raised, with a warning, instead of failing.
  */
-export function planFor(largest: number, limits: MemoryLimits): MemoryPlan {
+export function planFor(largest: number, limits: MemoryLimits) {
   const { memoryMegabytes: megabytes = defaultMegabytes, threads = availableParallelism() } = limits;
   const ofSeveral = limits.isCompared ? 2.3 : 7;
   const needed = (readers: number) =>
@@ -180,7 +174,7 @@ export function planFor(largest: number, limits: MemoryLimits): MemoryPlan {
   }
   let fitting = threads;
   while (fitting > 1 && needed(fitting) > megabytes) fitting -= 1;
-  return { megabytes, threads: fitting, warnings: [] };
+  return { megabytes, threads: fitting, warnings: [] as string[] };
 }
 
 // Measured with DuckDB 1.5.6 on markets of 3.4 kB in row groups of 10,240 and 122,880 rows. Two threads that read all

@@ -2,7 +2,12 @@ import type { DuckDBConnection, DuckDBInstance } from "@duckdb/node-api";
 import { faultsOfRow, jsonOfRow, maxRecordBytes, recordRule, soundRow } from "../contract/file-column.ts";
 import type { SourceTable } from "../contract/source-tables.ts";
 import type { FileGroup } from "../files/file-groups.ts";
-import { refuseChanges, type SourceFile, type SourceFolder } from "../files/source-files.ts";
+import {
+  listSourceFiles,
+  refuseDifferences,
+  type SourceFile,
+  type SourceFolder,
+} from "../files/source-files.ts";
 import { describeRow, placesPerRule, type Refusal, RefusalList, SourceRefusal } from "../sources.ts";
 import { readingFault, readParquet, scalar, selectFromAll, withConnection } from "./duckdb.ts";
 import { identifier, valuesAt } from "./sql-literals.ts";
@@ -70,8 +75,8 @@ export async function readSource<T>(
   }
 }
 
-export function refuseChangedFiles({ folder, table, files }: ListedSource): Promise<void> {
-  return refuseChanges(folder, table.name, files);
+export async function refuseChangedFiles({ folder, table, files }: ListedSource): Promise<void> {
+  refuseDifferences(files, (await listSourceFiles(folder, table.name)).files);
 }
 
 /** The error to throw when reading has failed: the SourceRefusal of the files that caused it, or `error` itself. */

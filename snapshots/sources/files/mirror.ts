@@ -197,13 +197,6 @@ interface RemoteFile {
   fingerprint: string;
 }
 
-interface Target {
-  path: string;
-  signal: AbortSignal;
-  /** Called with the number of bytes that arrived; negative when they are discarded. */
-  received: (bytes: number) => void;
-}
-
 /** Attempts at an object whose transfer breaks off. The SDK retries only failures before the body. */
 const transferTries = 3;
 // A slower transfer is aborted. The client's own limit only catches one that makes no progress at all.
@@ -215,88 +208,70 @@ class BrokenTransfer extends Error {
   override readonly name = "BrokenTransfer";
 }
 
-function changedFile(name: string): SourceRefusal {
-  return new SourceRefusal([{ file: name, rule: changedRule }]);
-}
-
-/** Streams an object to a new file in constant memory, and syncs the file. */
+/**
+ * Streams an object to a new file in constant memory, and syncs the file. `received` is called with the number of bytes
+ * that arrived; negative when they are discarded.
+ */
 async function download(
   client: S3Client,
-  location: S3Location,
-  file: RemoteFile,
-  { path, signal, received }: Target,
+  { bucket, prefix }: S3Location,
+  { name, bytes, tag }: RemoteFile,
+  { path, signal, received }: { path: string; signal: AbortSignal; received: (bytes: number) => void },
 ): Promise<void> {
+  const changed = () => new SourceRefusal([{ file: name, rule: changedRule }]);
+  const failed = (cause: unknown) => {
+    const reason = describeS3Error(cause);
+    return new StorageError(`s3://${bucket}/${prefix}: cannot read ${name}: ${reason}`, { cause });
+  };
+
+  async function request(abortSignal: AbortSignal): Promise<AsyncIterable<Uint8Array>> {
+    try {
+      const input = new GetObjectCommand({ Bucket: bucket, Key: prefix + name, IfMatch: tag });
+      const { Body, ContentLength, ETag = "" } = await client.send(input, { abortSignal });
+      // A server that ignores If-Match would otherwise deliver new content under the old tag.
+      if (plainTag(ETag) !== tag || ContentLength !== bytes) {
+        if (Body && "destroy" in Body) Body.destroy();
+        throw changed();
+      }
+      if (!Body || !(Symbol.asyncIterator in Body)) throw new Error("an answer without a body");
+      return Body as AsyncIterable<Uint8Array>;
+    } catch (error) {
+      if (error instanceof SourceRefusal) throw error;
+      throw statusOf(error) === 412 || statusOf(error) === 404 ? changed() : failed(error);
+    }
+  }
+
+  /** What this throws comes from the connection, and what writes the chunks throws from the disk. */
+  async function* chunksOf(body: AsyncIterable<Uint8Array>, abortSignal: AbortSignal) {
+    let length = 0;
+    try {
+      for await (const chunk of body) {
+        abortSignal.throwIfAborted();
+        length += chunk.length;
+        if (length > bytes) throw new Error(`more than the ${bytes} bytes listed`);
+        received(chunk.length);
+        yield chunk;
+      }
+      if (length < bytes) throw new Error(`${length} of ${bytes} bytes`);
+    } catch (error) {
+      received(-length);
+      throw new BrokenTransfer("broke off", { cause: error });
+    }
+  }
+
   for (let tries = 1; ; tries += 1) {
     const output = await open(path, "w", 0o600);
     try {
-      const seconds = answerSeconds + file.bytes / slowestBytesPerSecond;
+      const seconds = answerSeconds + bytes / slowestBytesPerSecond;
       const abortSignal = AbortSignal.any([signal, AbortSignal.timeout(Math.ceil(seconds * 1000))]);
-      const body = await request(client, location, file, abortSignal);
-      await output.writeFile(chunksOf(body, file, abortSignal, received));
+      await output.writeFile(chunksOf(await request(abortSignal), abortSignal));
       // Without this, a power cut could leave an empty file under its final name.
       return await output.sync();
     } catch (error) {
       if (!(error instanceof BrokenTransfer)) throw error;
-      if (tries === transferTries || signal.aborted) throw failed(location, file, error.cause);
+      if (tries === transferTries || signal.aborted) throw failed(error.cause);
     } finally {
       await output.close();
     }
   }
-}
-
-/** What this throws comes from the connection, and what writes the chunks throws from the disk. */
-async function* chunksOf(
-  body: AsyncIterable<Uint8Array>,
-  { bytes }: RemoteFile,
-  signal: AbortSignal,
-  received: Target["received"],
-) {
-  let length = 0;
-  try {
-    for await (const chunk of body) {
-      signal.throwIfAborted();
-      length += chunk.length;
-      if (length > bytes) throw new Error(`more than the ${bytes} bytes listed`);
-      received(chunk.length);
-      yield chunk;
-    }
-    if (length < bytes) throw new Error(`${length} of ${bytes} bytes`);
-  } catch (error) {
-    received(-length);
-    throw new BrokenTransfer("broke off", { cause: error });
-  }
-}
-
-async function request(
-  client: S3Client,
-  location: S3Location,
-  { name, bytes, tag }: RemoteFile,
-  abortSignal: AbortSignal,
-): Promise<AsyncIterable<Uint8Array>> {
-  try {
-    const input = { Bucket: location.bucket, Key: location.prefix + name, IfMatch: tag };
-    const {
-      Body,
-      ContentLength,
-      ETag = "",
-    } = await client.send(new GetObjectCommand(input), {
-      abortSignal,
-    });
-    // A server that ignores If-Match would otherwise deliver new content under the old tag.
-    if (plainTag(ETag) !== tag || ContentLength !== bytes) {
-      if (Body && "destroy" in Body) Body.destroy();
-      throw changedFile(name);
-    }
-    if (!Body || !(Symbol.asyncIterator in Body)) throw new Error("an answer without a body");
-    return Body as AsyncIterable<Uint8Array>;
-  } catch (error) {
-    if (error instanceof SourceRefusal) throw error;
-    if (statusOf(error) === 412 || statusOf(error) === 404) throw changedFile(name);
-    throw failed(location, { name }, error);
-  }
-}
-
-function failed({ bucket, prefix }: S3Location, { name }: { name: string }, cause: unknown): StorageError {
-  const reason = describeS3Error(cause);
-  return new StorageError(`s3://${bucket}/${prefix}: cannot read ${name}: ${reason}`, { cause });
 }

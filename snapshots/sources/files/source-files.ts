@@ -103,14 +103,6 @@ async function namesBelow(root: string, name: string, above: readonly string[] =
   return [`${name}/`, ...below.flat()];
 }
 
-export async function refuseChanges(
-  folder: SourceFolder,
-  name: SourceTable["name"],
-  before: readonly SourceFile[],
-): Promise<void> {
-  refuseDifferences(before, (await listSourceFiles(folder, name)).files);
-}
-
 async function fingerprint({ path: root, listed }: SourceFolder, path: string): Promise<string | undefined> {
   const info = await statOf(root, path);
   // Opening a pipe would wait for a writer, possibly for ever.
