@@ -5,14 +5,13 @@ import { basename, join } from "node:path";
 import { type DuckDBConnection, type DuckDBPreparedStatement, StatementType } from "@duckdb/node-api";
 import { ifPresent, messageOf } from "../../store/errors.ts";
 import { type FileField, sizeRules } from "../contract/file-column.ts";
-import { matchColumns } from "../contract/match-columns.ts";
 import {
   marketsTable,
   protocolScoresTable,
   type SourceTable,
   sourceNames,
 } from "../contract/source-tables.ts";
-import { emptyLists } from "../files/file-groups.ts";
+import { matchRows } from "../files/file-groups.ts";
 import { tableOfScript } from "../files/source-files.ts";
 import { type Refusal, RefusalList, SourceRefusal } from "../sources.ts";
 import { columnsOf, faultOf, inSession, isOutOfMemory } from "./duckdb.ts";
@@ -222,9 +221,7 @@ async function checkedTable(
   });
   const query = `SELECT *${wide.length > 0 ? ` REPLACE (${wide.join(", ")})` : ""} FROM ${name}`;
   const result = await connection.run(`${query} LIMIT 0`);
-  const found = matchColumns(table, columnsOf(result));
-  const empty = await emptyLists(connection, `(${query})`, found.faults);
-  const { fields, faults } = empty.size > 0 ? matchColumns(table, columnsOf(result), empty) : found;
+  const { fields, faults } = await matchRows(connection, table, columnsOf(result), `(${query})`);
   if (faults.length === 0) return { table, query, fields };
   const file = tableOfScript(script, name);
   // The columns of a file with nothing but its header are all text.

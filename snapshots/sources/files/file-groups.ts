@@ -55,9 +55,7 @@ export async function groupFiles(
     // Only faults make it worth reading the schema that the file itself has.
     if (columns.length > 0 && match.faults.length > 0) {
       columns = await describe(connection, file, refusals, true);
-      match = matchColumns(table, ownOf(columns));
-      const empty = await emptyLists(connection, readParquet({ files: [file] }), match.faults);
-      if (empty.size > 0) match = matchColumns(table, ownOf(columns), empty);
+      match = await matchRows(connection, table, ownOf(columns), readParquet({ files: [file] }));
     }
     // JSON of a type distinguishes JSON columns from text. The type's name does not.
     const own = ownOf(columns);
@@ -85,14 +83,16 @@ export async function groupFiles(
   return [...bySignature.values()];
 }
 
-/** Paths of those lists with a fault of their items' type that have no item in any row. */
-export async function emptyLists(
+/** As matchColumns; lists that have no item in any of the `rows`, which are SQL, may have items of any type. */
+export async function matchRows(
   connection: DuckDBConnection,
+  table: SourceTable,
+  columns: readonly NamedType[],
   rows: string,
-  faults: readonly { column: string }[],
-): Promise<Set<string>> {
+) {
+  const match = matchColumns(table, columns);
   // The list of a whole row's parts is never empty, as other rules ask for.
-  const lists = faults.flatMap(({ column }) => /^(.*?\[\].*?)\[\]/.exec(column)?.[1] ?? []);
+  const lists = match.faults.flatMap(({ column }) => /^(.*?\[\].*?)\[\]/.exec(column)?.[1] ?? []);
   const empty = new Set<string>();
   for (const path of new Set(lists)) {
     const found = await connection
@@ -100,7 +100,7 @@ export async function emptyLists(
       .catch(() => undefined);
     if (found?.currentRowCount === 0) empty.add(path);
   }
-  return empty;
+  return empty.size > 0 ? matchColumns(table, columns, empty) : match;
 }
 
 const ownOf = (columns: readonly Column[]) => columns.map(({ own }) => own);
