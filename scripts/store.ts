@@ -4,7 +4,7 @@ import { isKeyName } from "../snapshots/format/note.ts";
 import { cacheDisk, openStorage, requireStore } from "../snapshots/store/open-storage.ts";
 import type { Storage } from "../snapshots/store/storage.ts";
 import type { Signing } from "../snapshots/trust/log/believe.ts";
-import { CheckpointFile } from "../snapshots/trust/log/checkpoints.ts";
+import { openCheckpointFile } from "../snapshots/trust/log/checkpoints.ts";
 import { believedPolicy, readPolicy, readSigningKeys } from "../snapshots/trust/notes/note-keys.ts";
 import { Witnesses } from "../snapshots/trust/witnesses.ts";
 import { type Shell, usageError } from "./cli.ts";
@@ -105,7 +105,7 @@ export async function readSigning(
   if (file && unsigned) throw usageError("--unsigned goes without SIGNING_KEY, which is set");
   const trusted = (await trustPolicy(shell, values))?.logs.map((log) => log.key) ?? [];
   const witnesses = policyFile ? new Witnesses(await readPolicy(shell.path(policyFile))) : undefined;
-  const memory = memoryFile ? await CheckpointFile.open(shell.path(memoryFile)) : undefined;
+  const memory = memoryFile ? await openCheckpointFile(shell.path(memoryFile)) : undefined;
   if (!file) {
     if (over !== undefined) throw usageError("--sign-over goes with SIGNING_KEY, which is not set");
     return { witnesses, memory, trusted, unsigned };

@@ -217,7 +217,7 @@ test.each([
   [new StorageError("x"), 5],
   [new IntegrityError("x"), 6],
   [new VerificationError("page", "x"), 6],
-  [new ForkedLogError("key", "x", undefined), 6],
+  [new ForkedLogError("key", "x"), 6],
   [new CorruptObjectError("key", "x"), 1],
   [new MissingObjectError("key"), 1],
   [new Fault("DEADLINE", "x"), 1],

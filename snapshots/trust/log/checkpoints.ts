@@ -134,58 +134,50 @@ function cosignersIn({ text, signatures }: Note, witnesses: readonly Witness[]):
 }
 
 /** A local file of the newest checkpoint ever believed, so that nobody can replay an older one after a restart. */
-export class CheckpointFile {
-  readonly path: string;
-  #newest: NotedCheckpoint | undefined;
+export type CheckpointFile = Awaited<ReturnType<typeof openCheckpointFile>>;
 
-  private constructor(path: string, newest: NotedCheckpoint | undefined) {
-    this.path = path;
-    this.#newest = newest;
-  }
-
-  /** The file need not exist yet. */
-  static async open(path: string): Promise<CheckpointFile> {
-    return new CheckpointFile(path, await readNewest(path));
-  }
-
-  /** Undefined before the first. */
-  get newest(): NotedCheckpoint | undefined {
-    return this.#newest;
-  }
-
-  /**
-   * Keeps a checkpoint that is newer than the one in the file, which several processes may share. After a failure the
-   * next call tries again.
-   */
-  async keep(note: string): Promise<void> {
-    const stated = { ...parseCheckpoint(note), note };
-    if (stated.size <= (this.#newest?.size ?? 0)) return;
-    const held = await readNewest(this.path);
-    if (held?.size === stated.size && !held.head.equals(stated.head))
-      throw new Fault(
-        "CHECKPOINT_FILE",
-        `${this.path} holds another checkpoint of ${stated.size} entries than the one to keep`,
-      );
-    if (stated.size > (held?.size ?? 0))
-      await replaceFile(this.path, note).catch((cause) => {
-        throw new Fault("CHECKPOINT_FILE", `${this.path} cannot be written: ${messageOf(cause)}`, { cause });
-      });
-    this.#newest = stated;
-  }
+/** The file need not exist yet. */
+export async function openCheckpointFile(path: string) {
+  let newest = await readNewest(path);
+  return {
+    path,
+    /** Undefined before the first. */
+    get newest() {
+      return newest;
+    },
+    /**
+     * Keeps a checkpoint that is newer than the one in the file, which several processes may share. After a failure the
+     * next call tries again.
+     */
+    async keep(note: string): Promise<void> {
+      const stated = { ...parseCheckpoint(note), note };
+      if (stated.size <= (newest?.size ?? 0)) return;
+      const held = await readNewest(path);
+      if (held?.size === stated.size && !held.head.equals(stated.head))
+        throw new Fault(
+          "CHECKPOINT_FILE",
+          `${path} holds another checkpoint of ${stated.size} entries than the one to keep`,
+        );
+      if (stated.size > (held?.size ?? 0))
+        await replaceFile(path, note).catch((cause) => {
+          throw new Fault("CHECKPOINT_FILE", `${path} cannot be written: ${messageOf(cause)}`, { cause });
+        });
+      newest = stated;
+    },
+  };
 }
 
 /**
  * Keeps two checkpoints of a log that contradict each other, for others to check, in a file beside this one. What is
- * there already stays: it was the first. Returns the path.
+ * there already stays: it was the first.
  */
-export async function keepEvidence(path: string, remembered: string, found: string): Promise<string> {
+export async function keepEvidence(path: string, remembered: string, found: string): Promise<void> {
   const beside = `${path}.forked.json`;
   const evidence = `${JSON.stringify({ remembered, found }, null, 2)}\n`;
   await writeFile(beside, evidence, { flag: "wx", flush: true }).catch((error) => {
     if (!hasCode(error, "EEXIST"))
       throw new Fault("CHECKPOINT_FILE", `${beside} cannot be written: ${messageOf(error)}`);
   });
-  return beside;
 }
 
 /** What the checkpoints of format 2 say, which no later one does. */

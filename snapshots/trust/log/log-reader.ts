@@ -9,7 +9,13 @@ import type { Storage } from "../../store/storage.ts";
 import { believedPolicy } from "../notes/note-keys.ts";
 import type { NotedCheckpoint } from "../notes/signed-note.ts";
 import { judge, Trust, UntrustedError } from "../trust.ts";
-import { anyCheckpoint, CheckpointFile, keepEvidence, storedCheckpoint } from "./checkpoints.ts";
+import {
+  anyCheckpoint,
+  type CheckpointFile,
+  keepEvidence,
+  openCheckpointFile,
+  storedCheckpoint,
+} from "./checkpoints.ts";
 
 type RecordKind = "commit" | "run" | "export";
 
@@ -129,7 +135,7 @@ export async function openLogReader(
   if (!policy) return readAnyLog(storage);
   if (!path)
     warn("CHECKPOINT_FILE is not set; after this start an older commit may be replayed as the newest");
-  const file = path ? await usable("CHECKPOINT_FILE", () => CheckpointFile.open(path)) : undefined;
+  const file = path ? await usable("CHECKPOINT_FILE", () => openCheckpointFile(path)) : undefined;
   return readSignedLog(storage, new Trust(policy), { file, refused });
 }
 
@@ -144,13 +150,6 @@ async function usable<T>(variable: string, open: () => Promise<T>): Promise<T> {
 /** A trusted key signed two checkpoints that contradict each other. The message names both. */
 export class ForkedLogError extends CorruptObjectError {
   override readonly code = "FORKED_LOG";
-  /** The file in which both are kept, for others to check. */
-  readonly evidence: string | undefined;
-
-  constructor(key: string, reason: string, evidence: string | undefined) {
-    super(key, `${reason} (FORKED_LOG)`);
-    this.evidence = evidence;
-  }
 }
 
 const describeTree = ({ size, head }: TreeHead) => `${size} entries with root ${head.toString("hex")}`;
@@ -172,8 +171,8 @@ async function requireContinued(
   if (head?.equals(before.head)) return;
   const reason = `it is of ${describeTree(checkpoint)}, which does not continue ${taken}`;
   if (!head) throw new CorruptObjectError(key, reason);
-  const kept = file && (await keepEvidence(file.path, before.note, checkpoint.note));
-  throw new ForkedLogError(key, reason, kept);
+  if (file) await keepEvidence(file.path, before.note, checkpoint.note);
+  throw new ForkedLogError(key, `${reason} (FORKED_LOG)`);
 }
 
 /** The last commit of a log, which tiles or commits show to be that. */

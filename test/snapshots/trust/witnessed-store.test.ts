@@ -6,7 +6,7 @@ import { layout } from "../../../snapshots/store/layout.ts";
 import { newestCommit } from "../../../snapshots/store/log/commits.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
 import type { Signing } from "../../../snapshots/trust/log/believe.ts";
-import { CheckpointFile } from "../../../snapshots/trust/log/checkpoints.ts";
+import { openCheckpointFile } from "../../../snapshots/trust/log/checkpoints.ts";
 import { parsePolicy, verifierText } from "../../../snapshots/trust/notes/note-keys.ts";
 import { openNote, signatureLine } from "../../../snapshots/trust/notes/signed-note.ts";
 import { judgeNote, Trust } from "../../../snapshots/trust/trust.ts";
@@ -175,7 +175,7 @@ test("a publisher's own file remembers what the store has forgotten", async () =
   const path = join(folder, "published");
   const key = testKey();
   const publish = async (storage: Storage, bri: number) =>
-    publishRecords(storage, records, bri, { signing: { key, memory: await CheckpointFile.open(path) } });
+    publishRecords(storage, records, bri, { signing: { key, memory: await openCheckpointFile(path) } });
   const objects: Objects = new Map();
   await publish(memoryStorage(objects), 601);
   const old = new Map(objects);
@@ -213,7 +213,7 @@ test("a run signs nothing of a size of which another tree was signed while it wa
     }
     return work();
   });
-  const memory = await CheckpointFile.open(path);
+  const memory = await openCheckpointFile(path);
   await expect(publishRecords(slow, records, 601, { signing: { key, memory } })).rejects.toMatchObject({
     code: "UNTRUSTED_PREDECESSOR",
     message: expect.stringContaining(`${bySize} is signed and names commit 1, root `),

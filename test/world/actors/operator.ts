@@ -6,7 +6,7 @@ import type { Allowance } from "../../../snapshots/publish/guards.ts";
 import { type PublishOptions, publish } from "../../../snapshots/publish/publish.ts";
 import { hasCode } from "../../../snapshots/store/errors.ts";
 import type { Signing } from "../../../snapshots/trust/log/believe.ts";
-import { CheckpointFile } from "../../../snapshots/trust/log/checkpoints.ts";
+import { openCheckpointFile } from "../../../snapshots/trust/log/checkpoints.ts";
 import { Witnesses } from "../../../snapshots/trust/witnesses.ts";
 import { type Content, large, small } from "../contents.ts";
 import { must, type Process } from "../kernel/kernel.ts";
@@ -53,7 +53,7 @@ export async function documented(
 /** How a machine signs; each remembers what it signed. */
 export async function signingOf(world: World, machine: number): Promise<Signing> {
   if (!world.plan.signed) return {};
-  const memory = await CheckpointFile.open(`/world/machine-${machine}/checkpoint`);
+  const memory = await openCheckpointFile(`/world/machine-${machine}/checkpoint`);
   return { key, memory, ...(world.plan.witnessed && { witnesses: new Witnesses(policy) }) };
 }
 

@@ -7,7 +7,7 @@ import { openExports } from "../../../snapshots/read/catalog/exports.ts";
 import { openPublicLog } from "../../../snapshots/read/catalog/public-log.ts";
 import { changesReader, parseChangesQuery } from "../../../snapshots/read/changes/changes.ts";
 import { sha256 } from "../../../snapshots/store/layout.ts";
-import { CheckpointFile } from "../../../snapshots/trust/log/checkpoints.ts";
+import { openCheckpointFile } from "../../../snapshots/trust/log/checkpoints.ts";
 import { readAnyLog, readSignedLog } from "../../../snapshots/trust/log/log-reader.ts";
 import { Trust } from "../../../snapshots/trust/trust.ts";
 import { must, type Process } from "../kernel/kernel.ts";
@@ -36,7 +36,7 @@ export async function proxyOnce(world: World, process: Process, { choices }: Act
 export async function openProxy(world: World, process: Process, machine: number) {
   const { kernel, judge, plan, store } = world;
   const storage = store.of(process);
-  const file = await CheckpointFile.open(`/world/proxy-${machine}/checkpoint`);
+  const file = await openCheckpointFile(`/world/proxy-${machine}/checkpoint`);
   const refused = (error: Error) => kernel.note(`${process.name} refuses: ${error.message}`);
   const reader = plan.signed
     ? readSignedLog(storage, new Trust(plan.witnessed ? policy : [key]), { file, refused })
