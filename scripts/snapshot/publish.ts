@@ -73,9 +73,10 @@ export const publishCommand = command({
       ...inOneRun,
       ...partsWay(shell, values, choices.location),
     };
+    const site = namedOption("site-url", values["site-url"] ?? shell.env.SITE_URL, siteAddressAt);
     const names = {
       api: namedOption("api-url", values["api-url"] ?? shell.env.API_URL, apiPlaceAt),
-      site: namedOption("site-url", values["site-url"] ?? shell.env.SITE_URL, siteAddressAt),
+      site,
       license: namedOption("license", values.license, licenseAt),
       citeAs: namedOption("cite-as", values["cite-as"], citationIn),
       contact: namedOption("contact", values.contact ?? shell.env.CONTACT, contactAt),
@@ -101,7 +102,7 @@ export const publishCommand = command({
       shell.say(`Exported in ${counted(total.objects, "file")} (${total.bytes} bytes)`);
     }
     shell.report(values.json, report, describePublish(report));
-    const fault = names.site && !dryRun && (await siteFaultAt(names.site));
+    const fault = site && !dryRun && (await siteFaultAt(site));
     if (fault) shell.warn(fault);
     try {
       if (statement) await writeStatement(statement, files, storage, report);
