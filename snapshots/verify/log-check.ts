@@ -17,25 +17,14 @@ export interface CheckedCommit {
   manifest: Manifest;
 }
 
-export interface CheckedLog {
-  /** Includes faulty commits. */
-  length: number;
-  /** Commits without fault, by number, oldest first. */
-  commits: ReadonlyMap<number, Commit>;
-  /** Commits whose snapshots a collection deleted. */
-  collected: number;
-  /** The newest trusted commit. Undefined when it is faulty. */
-  newest: CheckedCommit | undefined;
-  /** The highest number, also of a faulty commit; 0 where there is none. */
-  last: number;
-}
+export type CheckedLog = Awaited<ReturnType<typeof checkLog>>;
 
 /** Checks the log from commit `begins` on, and every snapshot that was not collected. No commit may be missing. */
 export async function checkLog(
   check: StoreCheck,
   snapshots: SnapshotCheck,
   { trust, begins }: { trust: Trust | undefined; begins: number },
-): Promise<CheckedLog> {
+) {
   const listed = await listCommits(check.storage);
   const numbers = listed.filter((number) => number >= begins);
   // These commits lie before the log, and nothing that is checked leads there.
@@ -72,8 +61,18 @@ export async function checkLog(
     log.push(commit);
   }
   checkSignatures(check, log, trust);
-  const commits = new Map(log.flatMap((commit) => (commit ? [[commit.entry.commit, commit]] : [])));
-  return { length: numbers.length, commits, collected, newest, last: numbers.at(-1) ?? 0 };
+  return {
+    /** Includes faulty commits. */
+    length: numbers.length,
+    /** Commits without fault, by number, oldest first. */
+    commits: new Map(log.flatMap((commit) => (commit ? [[commit.entry.commit, commit]] : []))),
+    /** Commits whose snapshots a collection deleted. */
+    collected,
+    /** The newest trusted commit. Undefined when it is faulty. */
+    newest,
+    /** The highest number, also of a faulty commit; 0 where there is none. */
+    last: numbers.at(-1) ?? 0,
+  };
 }
 
 /**

@@ -19,7 +19,7 @@ import {
   readParquet,
 } from "../duckdb/duckdb.ts";
 import { identifier, quoted, valuesAt } from "../duckdb/sql-literals.ts";
-import { RefusalList } from "../sources.ts";
+import { RefusalList, SourceRefusal } from "../sources.ts";
 import type { SourceFile } from "./source-files.ts";
 
 /**
@@ -50,20 +50,12 @@ export async function groupFiles(
   const refusals = new RefusalList();
   const bySignature = new Map<string, FileGroup>();
   for (const file of files) {
-    let columns = await describe(connection, file, refusals, false);
-    let match = matchColumns(table, ownOf(columns));
-    // Only faults make it worth reading the schema that the file itself has.
-    if (columns.length > 0 && match.faults.length > 0) {
-      columns = await describe(connection, file, refusals, true);
-      match = await matchRows(connection, table, ownOf(columns), readParquet({ files: [file] }));
-    }
+    const matched = await refusals.gather(() => matchFile(connection, table, file));
+    if (!matched) continue;
+    const { columns, fields, extra } = matched;
     // JSON of a type distinguishes JSON columns from text. The type's name does not.
     const own = ownOf(columns);
     const signature = JSON.stringify(own.map(([name, type]) => [name, type.toJson()]));
-    if (columns.length === 0) continue;
-    const { fields, faults, extra } = match;
-    for (const fault of faults) refusals.add({ file: file.name, ...fault });
-    if (faults.length > 0) continue;
     const group = bySignature.get(signature);
     if (group) group.files.push(file);
     else {
@@ -81,6 +73,28 @@ export async function groupFiles(
   }
   refusals.throwIfAny();
   return [...bySignature.values()];
+}
+
+async function matchFile(connection: DuckDBConnection, table: SourceTable, file: SourceFile) {
+  const rows = readParquet({ files: [file] });
+  const describe = async (asked: boolean) => {
+    try {
+      const result = await connection.run(`SELECT * FROM ${rows} LIMIT 0`);
+      return await ownColumns(connection, file, columnsOf(result), asked);
+    } catch (error) {
+      throw new SourceRefusal([{ file: file.name, rule: readingFault(error) }]);
+    }
+  };
+  let columns = await describe(false);
+  let match = matchColumns(table, ownOf(columns));
+  // Only faults make it worth reading the schema that the file itself has.
+  if (match.faults.length > 0) {
+    columns = await describe(true);
+    match = await matchRows(connection, table, ownOf(columns), rows);
+  }
+  const { faults, ...found } = match;
+  if (faults.length > 0) throw new SourceRefusal(faults.map((fault) => ({ file: file.name, ...fault })));
+  return { ...found, columns };
 }
 
 /** As matchColumns; lists that have no item in any of the `rows`, which are SQL, may have items of any type. */
@@ -104,22 +118,6 @@ export async function matchRows(
 }
 
 const ownOf = (columns: readonly Column[]) => columns.map(({ own }) => own);
-
-/** When the file cannot be read, adds a refusal and returns no columns. */
-async function describe(
-  connection: DuckDBConnection,
-  file: SourceFile,
-  refusals: RefusalList,
-  asked: boolean,
-): Promise<Column[]> {
-  try {
-    const result = await connection.run(`SELECT * FROM ${readParquet({ files: [file] })} LIMIT 0`);
-    return await ownColumns(connection, file, columnsOf(result), asked);
-  } catch (error) {
-    refusals.add({ file: file.name, rule: readingFault(error) });
-    return [];
-  }
-}
 
 // DuckDB does not distinguish names that differ only in case. It gives the later of two columns or members a number:
 // `ID` and `id` become `ID` and `id_1`. The schema of the file has their own names.
