@@ -63,6 +63,16 @@ interface AtHand {
   objects?: ReadonlyMap<string, Buffer>;
 }
 
+/** The newest commit, and the public tree as it was listed before that was found. */
+interface Shown {
+  /** What the publisher of a later commit changes after the listing has another tag. */
+  tree: PublicTree;
+  commit: Commit;
+}
+
+/** Another round is needed only when another publisher changed something meanwhile. */
+const maxRounds = 16;
+
 /**
  * Updates the public log, its checkpoint, the public names and the artefacts to the newest commit, and the site to this
  * version. Returns the commit's number, and what the witnesses made of its checkpoint. Readers of snapshots need none
@@ -75,22 +85,55 @@ export async function updateMutableObjects(
 ): Promise<{ commit: number; witnessed: Witnessed[] }> {
   // Nobody trusts what a run makes without a key, yet it has to be shown.
   const trust = signing.key && trustOf(signing);
+  /** Lists the public tree, unless `listing` has done so, and finds the newest commit. `before` was the newest. */
+  const showNewest = async (before: Commit, listing?: Storage): Promise<Shown> => ({
+    tree: await listPublicTree(storage, faulty, listing),
+    commit: await newestTrustedFrom(storage, before, trust),
+  });
   const { commit: known } = atHand;
   let { log } = atHand;
-  let shown = await showNewest(storage, trust, faulty, known, log?.storage);
+  let shown = await showNewest(known, log?.storage);
   if (log && shown.commit.digest !== known.digest) {
     log = undefined;
-    shown = await showNewest(storage, trust, faulty, known);
+    shown = await showNewest(known);
   }
-  const { tree, commit: newest } = shown;
-  const witnessed = await updateLog(tree, newest, signing, log);
+  const { tree } = shown;
+  const witnessed = await updateLog(tree, shown.commit, signing, log);
   const named = await namedIn(tree, site, names);
   const addresses = named.site === null ? undefined : { ...named, site: named.site };
-  const commit = await updatePublicNames(shown, atHand, addresses, trust);
+
+  /**
+   * Updates the stable names of the public tree to the newest commit, or to a later one that is the newest meanwhile.
+   * With `addresses` the artefacts are updated too. Contents are always compared, since a publisher that was stopped or
+   * delayed may have left anything there. Names of removed protocols stay until the next collection, because publishers
+   * may not delete.
+   */
+  async function updatePublicNames(): Promise<number> {
+    for (let round = 0; round < maxRounds; round += 1) {
+      const { commit } = shown;
+      const isStillNewest = async () =>
+        (await newestTrustedFrom(storage, commit, trust)).entry.commit === commit.entry.commit;
+      let outcome: NamesUpdate = "disturbed";
+      try {
+        outcome = await updateNamesTo(shown, atHand, addresses, trust);
+      } catch (error) {
+        // Once a later commit stands, a collection may delete what only this one reaches.
+        if (!(error instanceof MissingObjectError) || (await isStillNewest())) throw error;
+      }
+      if (outcome === "same") return commit.entry.commit;
+      // A later commit may have kept a name that this round has just replaced, so its publisher would not put it right.
+      if (outcome === "changed" && (await isStillNewest())) return commit.entry.commit;
+      shown = await showNewest(commit);
+    }
+    throw new StorageError(`${storage.location}: other publishers keep changing the public names; run again`);
+  }
+
+  const commit = await updatePublicNames();
   if (site) await updateSite(tree, site, named);
   return { commit, witnessed };
 }
 
+/** Names that the run is not given are those that the store has. */
 async function namedIn(
   tree: PublicTree,
   site: Site | undefined,
@@ -121,45 +164,10 @@ export async function finishRun(
   return witnessed;
 }
 
-/** Another round is needed only when another publisher changed something meanwhile. */
-const maxRounds = 16;
-
-/**
- * Updates the stable names of the public tree to a commit, or to a later one that is the newest meanwhile; with `trust`
- * to the newest that a trusted key signed. Returns its number. With `addresses` the artefacts are updated too. Contents
- * are always compared, since a publisher that was stopped or delayed may have left anything there. Names of removed
- * protocols stay until the next collection, because publishers may not delete.
- */
-async function updatePublicNames(
-  shown: Shown,
-  atHand: AtHand,
-  addresses: Addresses | undefined,
-  trust: Trust | undefined,
-): Promise<number> {
-  let { tree, commit } = shown;
-  const { storage, faulty } = tree;
-  for (let round = 0; round < maxRounds; round += 1) {
-    const isStillNewest = async () =>
-      (await newestTrustedFrom(storage, commit, trust)).entry.commit === commit.entry.commit;
-    let outcome: NamesUpdate = "disturbed";
-    try {
-      outcome = await updateNamesTo({ tree, commit }, atHand, addresses, trust);
-    } catch (error) {
-      // Once a later commit stands, a collection may delete what only this one reaches.
-      if (!(error instanceof MissingObjectError) || (await isStillNewest())) throw error;
-    }
-    if (outcome === "same") return commit.entry.commit;
-    // A later commit may have kept a name that this round has just replaced, so its publisher would not put it right.
-    if (outcome === "changed" && (await isStillNewest())) return commit.entry.commit;
-    ({ tree, commit } = await showNewest(storage, trust, faulty, commit));
-  }
-  throw new StorageError(`${storage.location}: other publishers keep changing the public names; run again`);
-}
-
 /** "same": nothing was out of date. "disturbed": another publisher changed one of the names meanwhile. */
 type NamesUpdate = "same" | "changed" | "disturbed";
 
-/** One round of updatePublicNames. */
+/** Brings the names, and with `addresses` the artefacts, to a commit. */
 async function updateNamesTo(
   { tree, commit }: Shown,
   atHand: AtHand,
@@ -193,25 +201,6 @@ async function updateNamesTo(
   });
   if (put.includes(false)) return "disturbed";
   return changed || put.includes(true) ? "changed" : "same";
-}
-
-/** The newest commit, and the public tree as it was listed before that was found. */
-interface Shown {
-  /** What the publisher of a later commit changes after the listing has another tag. */
-  tree: PublicTree;
-  commit: Commit;
-}
-
-/** Lists the public tree, unless `listing` has done so, and finds the newest commit. `known` was the newest before. */
-async function showNewest(
-  storage: Storage,
-  trust: Trust | undefined,
-  faulty: ReadonlySet<string> | undefined,
-  known: Commit,
-  listing?: Storage,
-): Promise<Shown> {
-  const tree = await listPublicTree(storage, faulty, listing);
-  return { tree, commit: await newestTrustedFrom(storage, known, trust) };
 }
 
 async function nameHolds(storage: Storage, key: string, { hash }: NamedObject): Promise<boolean> {
