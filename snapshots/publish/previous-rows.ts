@@ -71,13 +71,13 @@ export interface PreviousPage extends TimedPage {
   endsSegment: boolean | undefined;
 }
 
-/** What a segment tells of its pages, from the oldest. */
-export interface PageTable extends Pick<PreviousSegment, "indexed"> {
-  pages: readonly TimedPage[];
-}
+export type PageTable = ReturnType<typeof readPageTable>;
 
-/** Throws FormatError where a newer program made an index that this one would lose. */
-export function readPageTable(key: string, stored: Buffer): PageTable {
+/**
+ * What a segment tells of its pages, from the oldest. Throws FormatError where a newer program made an index that this
+ * one would lose.
+ */
+export function readPageTable(key: string, stored: Buffer) {
   const source = openColumns(key, stored);
   const unknown = foreignIn(source.columns);
   if (unknown.length > 0) {
@@ -88,7 +88,7 @@ export function readPageTable(key: string, stored: Buffer): PageTable {
   }
   const times = readTimes(source);
   let end = 0;
-  const pages = readPages(key, stored).map((page) => {
+  const pages = readPages(key, stored).map((page): TimedPage => {
     end += page.markets;
     const { markets, hash, bytes, root } = page;
     const [oldest, newest] = [timeAt(times, end - markets), timeAt(times, end - 1)];

@@ -105,14 +105,7 @@ export async function openSources(folder: SourceFolder, options: SourcesOptions)
 }
 
 /** What sound sources hold. */
-export interface Inspection {
-  markets: number;
-  protocols: number;
-  /** Rows of protocol_scores. */
-  scores: number;
-  /** Sentences for the operator, for example about ignored columns. */
-  warnings: string[];
-}
+export type Inspection = Awaited<ReturnType<typeof inspectSources>>;
 
 /**
  * Looks for everything that a publish would refuse, except by the guards, which compare with the current snapshot.
@@ -122,7 +115,7 @@ export interface Inspection {
 export async function inspectSources(
   folder: SourceFolder,
   options: SourcesOptions & { warn?: (warning: string) => void },
-): Promise<Inspection> {
+) {
   await using opened = new AsyncDisposableStack();
   opened.defer(async () => folder.close?.());
   const refusals = new RefusalList();
@@ -143,6 +136,7 @@ export async function inspectSources(
   return {
     markets: await countSomeRows(markets),
     protocols: await countProtocols(scores),
+    /** Rows of protocol_scores. */
     scores: await countSomeRows(scores),
     warnings,
   };

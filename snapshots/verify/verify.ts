@@ -3,6 +3,7 @@ import {
   Collecting,
   KeyRecord,
   KeyRevocation,
+  type Manifest,
   PartRecord,
   PartsPlan,
 } from "../../schemas/store/stored-objects.ts";
@@ -137,22 +138,36 @@ async function checkRun(check: StoreCheck, trust: Trust | undefined, last: numbe
   if (run && run.commit > last) await check.requireLater(run.commit, layout.checked);
 }
 
-interface Known {
-  keys: boolean;
-  snapshots: SnapshotCheck;
-  named: Named;
-}
-
 /**
  * Checks what no other check has seen: key records, collections and runs in parts that are under way, and objects that
  * no commit reaches. Returns how many objects no commit reaches.
  */
-async function checkRemaining(check: StoreCheck, known: Known): Promise<number> {
+async function checkRemaining(
+  check: StoreCheck,
+  { keys, snapshots, named }: { keys: boolean; snapshots: SnapshotCheck; named: Named },
+): Promise<number> {
   let unreferenced = 0;
+
+  async function checkUnreferenced(part: StoreCheck, key: string): Promise<void> {
+    const bytes = await part.storage.get(key);
+    if (!bytes) return;
+    part.count(key, bytes.length);
+    if (isLater(key)) return;
+    const hash = /\/([0-9a-f]{64})(\.json|\.(nd)?json\.gz|\.parquet)?$/.exec(key)?.[1];
+    if (hash && sha256(bytes) !== hash)
+      throw new CorruptObjectError(key, "its content does not match its name");
+    // The log may have grown since it was checked, or was longer once.
+    if (hash || tileNamed(key)) return;
+    // The name of a removed protocol stays with its last content until it is collected.
+    const leftover = key.startsWith(layout.stableScore.prefix) && snapshots.published.has(sha256(bytes));
+    if (!leftover && !(await isLeftArtefact(part, key, bytes, snapshots.manifests(), named)))
+      throw new CorruptObjectError(key, "a store has no objects with such names");
+  }
+
   const checkOne = async ({ key }: ObjectInfo, part: StoreCheck): Promise<unknown> => {
     if (check.hasSeen(key)) return undefined;
     if (key.startsWith(layout.key.prefix))
-      return known.keys && part.attemptRecord(key, (bytes) => checkKey(key, bytes));
+      return keys && part.attemptRecord(key, (bytes) => checkKey(key, bytes));
     if (key.startsWith(layout.collecting.prefix))
       // A collection may have deleted it since it was listed.
       return part.attempt(async () => {
@@ -164,7 +179,7 @@ async function checkRemaining(check: StoreCheck, known: Known): Promise<number> 
       return part.attemptRecord(key, (bytes) => void unseal<PartsPlan | PartRecord>(key, bytes, schema));
     }
     if (!(check.hidesPages && key.startsWith(layout.page.prefix))) unreferenced += 1;
-    return part.attempt(() => checkUnreferenced(part, key, known));
+    return part.attempt(() => checkUnreferenced(part, key));
   };
   await check.each(check.storage.list(""), checkOne, { bytes: ({ bytes }) => bytes });
   return unreferenced;
@@ -180,22 +195,6 @@ function namesOfKey(key: string, bytes: Buffer): string[] {
   if (!isKeyRevocation(key)) return [layout.key(unseal(key, bytes, KeyRecord).id)];
   const { id, revokedAt } = unseal(key, bytes, KeyRevocation);
   return [layout.keyRevocation(id), layout.keyRevocation(id, Date.parse(revokedAt))];
-}
-
-async function checkUnreferenced(check: StoreCheck, key: string, { snapshots, named }: Known): Promise<void> {
-  const bytes = await check.storage.get(key);
-  if (!bytes) return;
-  check.count(key, bytes.length);
-  if (isLater(key)) return;
-  const hash = /\/([0-9a-f]{64})(\.json|\.(nd)?json\.gz|\.parquet)?$/.exec(key)?.[1];
-  if (hash && sha256(bytes) !== hash)
-    throw new CorruptObjectError(key, "its content does not match its name");
-  // The log may have grown since it was checked, or was longer once.
-  if (hash || tileNamed(key)) return;
-  // The name of a removed protocol stays with its last content until it is collected.
-  const leftover = key.startsWith(layout.stableScore.prefix) && snapshots.published.has(sha256(bytes));
-  if (!leftover && !(await isLeftArtefact(check, key, bytes, { snapshots, named })))
-    throw new CorruptObjectError(key, "a store has no objects with such names");
 }
 
 /** Whether it is of a kind whose objects were all checked when they were listed. Then it came since. */
@@ -214,11 +213,12 @@ async function isLeftArtefact(
   { storage }: StoreCheck,
   key: string,
   bytes: Buffer,
-  { snapshots, named: { site, ...others } }: Omit<Known, "keys">,
+  manifests: readonly Manifest[],
+  { site, ...others }: Named,
 ): Promise<boolean> {
   const slug = slugOfArtefact(key);
   if (site === null || slug === undefined) return false;
-  for (const { scores } of snapshots.manifests()) {
+  for (const { scores } of manifests) {
     const ref = Object.hasOwn(scores.records, slug) && scores.records[slug];
     if (!ref) continue;
     const record = await recordAt(storage, ref);

@@ -37,7 +37,7 @@ export function directoryStorage(root: string): Storage {
       throw failed(operation, key, error);
     });
 
-  const folders = new Folders(root);
+  const folders = foldersBelow(root);
   let deletedFrom: string | undefined;
   let ahead = 0;
 
@@ -211,45 +211,38 @@ const cannotSync = ["ENOENT", "EINVAL", "ENOTSUP", "EACCES", "EPERM"];
  * synced after the file got that name, and the same holds for the folder's own name. Syncing is deferred so that a
  * folder is synced once for many files.
  */
-class Folders {
-  readonly #root: string;
-  readonly #changed = new Set<string>();
-  #syncing: Promise<void> = Promise.resolve();
-
-  constructor(root: string) {
-    this.#root = root;
-  }
-
-  async make(folder: string): Promise<void> {
-    const first = await mkdir(folder, { recursive: true });
-    // The store's own folder is new too, so the folders above it have changed.
-    if (first && first.length <= this.#root.length) {
-      for (let above = this.#root; above.length >= first.length; above = dirname(above))
-        this.#changed.add(dirname(above));
-    }
-  }
-
-  /** Call it after a name was added to the folder or removed from it. */
-  changed(folder: string): void {
-    // The parents may have been created by a run that was killed before it synced them.
-    for (let each = folder; each.length > this.#root.length; each = dirname(each)) this.#changed.add(each);
-    this.#changed.add(this.#root);
-  }
-
-  /** Waits for earlier calls too, which may still be syncing some of these folders. */
-  sync(): Promise<void> {
-    const done = this.#syncing.then(async () => {
-      for (const folder of this.#changed) {
-        this.#changed.delete(folder);
-        await syncFolder(folder).catch((error) => {
-          this.#changed.add(folder);
-          throw error;
-        });
-      }
-    });
-    this.#syncing = done.catch(() => {});
-    return done;
-  }
+function foldersBelow(root: string) {
+  const changed = new Set<string>();
+  let syncing: Promise<void> = Promise.resolve();
+  return {
+    async make(folder: string): Promise<void> {
+      const first = await mkdir(folder, { recursive: true });
+      // The store's own folder is new too, so the folders above it have changed.
+      if (first && first.length <= root.length)
+        for (let above = root; above.length >= first.length; above = dirname(above))
+          changed.add(dirname(above));
+    },
+    /** Call it after a name was added to the folder or removed from it. */
+    changed(folder: string): void {
+      // The parents may have been created by a run that was killed before it synced them.
+      for (let each = folder; each.length > root.length; each = dirname(each)) changed.add(each);
+      changed.add(root);
+    },
+    /** Waits for earlier calls too, which may still be syncing some of these folders. */
+    sync(): Promise<void> {
+      const done = syncing.then(async () => {
+        for (const folder of changed) {
+          changed.delete(folder);
+          await syncFolder(folder).catch((error) => {
+            changed.add(folder);
+            throw error;
+          });
+        }
+      });
+      syncing = done.catch(() => {});
+      return done;
+    },
+  };
 }
 
 async function syncFolder(path: string): Promise<void> {
