@@ -1,4 +1,5 @@
 import {
+  type Checked,
   type Commit,
   type CommitEntry,
   type Manifest,
@@ -21,13 +22,14 @@ import { namedBy, readObject, referTo } from "../store/objects.ts";
 import { probeConditionalWrites } from "../store/open-storage.ts";
 import type { Storage } from "../store/storage.ts";
 import { lacksSignature, requireStillNewest, type Signing, signerOf } from "../trust/log/believe.ts";
+import { sealSigned } from "../trust/notes/signed-note.ts";
 import type { WrittenArchive } from "./archive-writer.ts";
 import { type ArchiveChanges, requireAtMost } from "./guards.ts";
 import { mendChanges } from "./mend-changes.ts";
 import type { ObjectWriter } from "./object-writer.ts";
 import type { Before, PreviousSnapshot } from "./previous-snapshot.ts";
 import { treeBefore, type Witnessed } from "./public/log.ts";
-import { finishRun, namesOfProtocols, type SiteOptions } from "./public/mutable-objects.ts";
+import { namesOfProtocols, type SiteOptions, updateMutableObjects } from "./public/mutable-objects.ts";
 import { objectsByHash, type ScoreObjects, writeScores } from "./score-objects.ts";
 
 export interface CommitOptions extends SiteOptions {
@@ -106,7 +108,11 @@ export async function commitSnapshot(
       manifest,
       objects: objectsByHash(scores),
     };
-    witnessed = await finishRun(storage, atHand, outcome, now(), options);
+    const checkedAt = now().toISOString();
+    const shown = await updateMutableObjects(storage, options, atHand);
+    ({ witnessed } = shown);
+    const ran: Omit<Checked, "digest"> = { checkedAt, commit: shown.commit, outcome };
+    await storage.put(layout.checked, sealSigned(signing.key, layout.checked, ran));
     await mendChanges(outcome === "unchanged" ? before : undefined, newest, options);
   }
   const { uploaded, unchanged, total } = objects;

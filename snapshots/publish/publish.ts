@@ -42,19 +42,16 @@ export async function publish(options: PublishOptions): Promise<PublishReport> {
   const log = await beginRun(options);
   // Bundling the site takes a quarter of a run that finds nothing new, and can go on beside the rest of it.
   if (!options.dryRun) options.site?.files(null).catch(() => {});
-  return retryWithoutDamaged({ ...options, storage: log.storage }, log.newest, (previous) =>
-    publishAfter(options, { log, previous }),
-  );
-}
-
-async function publishAfter(options: PublishOptions, before: Before): Promise<PublishReport> {
   const { sources: open, temporaryDirectory, progress = () => {} } = options;
-  const read = await readSources({ open, previous: before.previous, temporaryDirectory, progress });
-  try {
-    return await commitSnapshot(options, await makeArchive(options, read, before), before);
-  } finally {
-    await read.close();
-  }
+  return retryWithoutDamaged({ ...options, storage: log.storage }, log.newest, async (previous) => {
+    const before = { log, previous };
+    const read = await readSources({ open, previous, temporaryDirectory, progress });
+    try {
+      return await commitSnapshot(options, await makeArchive(options, read, before), before);
+    } finally {
+      await read.close();
+    }
+  });
 }
 
 /** Compares what was read with the current snapshot, and writes pages and segments. */

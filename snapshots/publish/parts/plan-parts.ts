@@ -67,7 +67,8 @@ export async function planParts(options: PublishOptions, name: string, count: nu
     }
     await probeConditionalWrites(storage);
     await storage.removeLeftovers?.();
-    await writePlan(run, {
+    const key = layout.runPlan(name);
+    const plan: Unsealed<PartsPlan> = {
       formatVersion,
       feedVersion,
       rowDigests: sources.rowDigests,
@@ -77,7 +78,8 @@ export async function planParts(options: PublishOptions, name: string, count: nu
       files: sources.files.map(({ unchanged: _, ...file }, index) => ({ ...file, ...keys.files[index]! })),
       scoreFiles: [...sources.scoreFiles],
       parts: divide(keys, count),
-    });
+    };
+    await storage.putIfAbsent(key, sealSigned(signing?.key, key, plan));
     // Another process may have planned the run meanwhile.
     return await same();
   } finally {
@@ -154,12 +156,6 @@ export interface Run {
 }
 
 type Unsealed<Record> = Omit<Record, "digest" | "note">;
-
-/** Returns false when the run already has a plan. */
-function writePlan({ name, storage, signing }: Run, plan: Unsealed<PartsPlan>): Promise<boolean> {
-  const key = layout.runPlan(name);
-  return storage.putIfAbsent(key, sealSigned(signing?.key, key, plan));
-}
 
 /** Replaces what an earlier try left. */
 export async function writePart({ name, storage, signing }: Run, part: Unsealed<PartRecord>): Promise<void> {

@@ -1,7 +1,6 @@
 import { ScoreList } from "../../../schemas/envelopes.ts";
 import { listEntryOf, ProtocolScore, type ScoreListEntry } from "../../../schemas/records.ts";
 import type {
-  Checked,
   Commit,
   CommitEntry,
   Manifest,
@@ -25,7 +24,6 @@ import { readManifest } from "../../store/manifest.ts";
 import { parseObject, readObject, referTo } from "../../store/objects.ts";
 import { type Storage, StorageError } from "../../store/storage.ts";
 import { type RunLog, type Signing, trustOf } from "../../trust/log/believe.ts";
-import { sealSigned } from "../../trust/notes/signed-note.ts";
 import { newestTrustedFrom, type Trust } from "../../trust/trust.ts";
 import { renderList } from "../score-objects.ts";
 import { updateLog, type Witnessed } from "./log.ts";
@@ -36,7 +34,6 @@ import {
   type PublicTree,
   publishedNames,
   type Site,
-  updateSite,
 } from "./site.ts";
 
 export interface SiteOptions {
@@ -129,7 +126,9 @@ export async function updateMutableObjects(
   }
 
   const commit = await updatePublicNames();
-  if (site) await updateSite(tree, site, named);
+  const { api, ...others } = named;
+  const files = (await site?.files(api, others)) ?? [];
+  await inParallel(files, ([key, bytes]) => tree.putIfDifferent(key, bytes));
   return { commit, witnessed };
 }
 
@@ -147,21 +146,6 @@ async function namedIn(
   // Mostly the store names nothing else, so it need not be read.
   if (asTold && (await tree.holds(file, asTold))) return { api: alone, ...others };
   return complete(await publishedNames(tree.storage));
-}
-
-/** Updates the mutable objects after a successful publish run, and records the run in checked.json. */
-export async function finishRun(
-  storage: Storage,
-  atHand: AtHand,
-  outcome: Checked["outcome"],
-  now: Date,
-  shown: SiteOptions,
-): Promise<Witnessed[]> {
-  const { commit, witnessed } = await updateMutableObjects(storage, shown, atHand);
-  const checkedAt = now.toISOString();
-  const run = { checkedAt, commit, outcome };
-  await storage.put(layout.checked, sealSigned(shown.signing?.key, layout.checked, run));
-  return witnessed;
 }
 
 /** "same": nothing was out of date. "disturbed": another publisher changed one of the names meanwhile. */

@@ -133,8 +133,3 @@ export async function publishedNames(storage: Storage): Promise<Named> {
     return nothingNamed;
   }
 }
-
-export async function updateSite(tree: PublicTree, site: Site, { api, ...others }: Named): Promise<void> {
-  const files = await site.files(api, others);
-  await inParallel([...files], ([key, bytes]) => tree.putIfDifferent(key, bytes));
-}
