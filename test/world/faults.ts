@@ -28,8 +28,8 @@ export const faults: readonly Fault[] = [
   {
     name: "gc counts commits that nobody signed",
     file: "snapshots/maintain/gc.ts",
-    text: "countedLog(this.#storage, this.#options)",
-    fault: "countedLog(this.#storage, { anybody: true })",
+    text: "countedLog(storage, options)",
+    fault: "countedLog(storage, { anybody: true })",
   },
   {
     name: "gc takes what a run has just written for old",
