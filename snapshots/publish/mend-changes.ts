@@ -41,11 +41,20 @@ export async function mendChanges(
   let newer: Commit | undefined;
   // Others report where the log leads no further back.
   await unless(ObjectError, async () => {
-    for await (const older of logFrom(storage, newest, lowest)) {
-      const changes = newer?.changes;
+    for await (const since of logFrom(storage, newest, lowest)) {
+      const until = newer;
+      newer = since;
+      const changes = until?.changes;
       const damage = changes && (await orDamage(() => check(changes)));
-      if (damage instanceof ObjectError) await mend(storage, older, newer!, damage, warn);
-      newer = older;
+      if (!(damage instanceof ObjectError)) continue;
+      const made = await orDamage(() => recordBetween(storage, objectWriter(storage), since, until!));
+      const tell = (what: string) => warn(`${damage.message}; ${what}`);
+      const again = "it is made again from both snapshots";
+      const other = "this version of the program makes another one of both snapshots";
+      if (!(made instanceof ObjectError)) tell(made?.ref.hash === changes?.hash ? again : other);
+      // Otherwise one of the snapshots was collected.
+      else if (![since, until!].some(({ manifest }) => layout.manifest(manifest.hash) === made.key))
+        tell(`it cannot be made again: ${made.message}`);
     }
   });
 }
@@ -97,21 +106,4 @@ function recordCheck(storage: Storage, faulty: ReadonlySet<string> = new Set()) 
 /** The result of the work, or the damage that it met. */
 function orDamage<T>(work: () => Promise<T>): Promise<T | ObjectError> {
   return unless(ObjectError, work, (error: ObjectError) => error);
-}
-
-/** Makes the change record of a commit again, unless one of its snapshots was collected. */
-async function mend(
-  storage: Storage,
-  older: Commit,
-  newer: Commit,
-  { message }: ObjectError,
-  warn: (line: string) => void,
-): Promise<void> {
-  const made = await orDamage(() => recordBetween(storage, objectWriter(storage), older, newer));
-  if (made instanceof ObjectError) {
-    if ([older, newer].some(({ manifest }) => layout.manifest(manifest.hash) === made.key)) return;
-    warn(`${message}; it cannot be made again: ${made.message}`);
-  } else if (made?.ref.hash !== newer.changes?.hash)
-    warn(`${message}; this version of the program makes another one of both snapshots`);
-  else warn(`${message}; it is made again from both snapshots`);
 }

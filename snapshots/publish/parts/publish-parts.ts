@@ -150,7 +150,12 @@ export async function joinParts(options: PublishOptions, name: string): Promise<
   const archive = join(parts);
   const sources = await readSound(run, plan);
   requireFewProtocols(sources.sources, sources.scores.records.size);
-  if (moved && !isOf(current!, archive, sources)) throw lost(run, current);
+  // An earlier join has made that commit if it has the same archive and scores.
+  const { archiveRoot, scoresRoot } = current?.entry ?? {};
+  const isOwn =
+    archiveRoot === rootOver("archive", archive.segments).toString("hex") &&
+    scoresRoot === scoresRootOf(referToScores(sources.scores));
+  if (moved && !isOwn) throw lost(run, current);
   return retryWithoutDamaged(options, current, async (previous) => {
     const before = { log, previous };
     const compared = previous && (await differenceTo(storage, previous, archive));
@@ -172,18 +177,6 @@ function lost({ name, storage }: Run, current: Commit | undefined): Fault {
   return new Fault(
     "COMMIT_LOST",
     `${storage.location}: the newest commit ${newest}, and not the one that the run ${name} builds on; plan another`,
-  );
-}
-
-/** Whether an earlier join has made this commit: it has the same archive and scores. */
-function isOf(
-  { entry: { archiveRoot, scoresRoot } }: Commit,
-  { segments }: WrittenArchive,
-  { scores }: SoundSources,
-): boolean {
-  return (
-    archiveRoot === rootOver("archive", segments).toString("hex") &&
-    scoresRoot === scoresRootOf(referToScores(scores))
   );
 }
 

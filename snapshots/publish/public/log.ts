@@ -72,9 +72,16 @@ async function updateTiles(publicTree: PublicTree, newest: Commit, log?: RunLog)
   );
   const lacking = wanted.filter((tile) => !stored.has(tileKey(tile)));
   const all = [...stored.values(), ...lacking];
-  const { index, width } = lastBundle(size);
+  const last = lastBundle(size);
+  const { index, width } = last;
   const isLast = (tile: Tile) => (tile.level === "entries" || tile.level === 0) && tile.index === index;
-  const tail = await tailOf(storage, newest, stored, log);
+  const readBefore = async () => {
+    const bundle = [last, lastBundle(size - 1)].find((tile) => stored.has(tileKey(tile)));
+    return bundle && (bundle === last && log ? log.tail() : readEntries(storage, bundle));
+  };
+  const before = width === 1 ? [] : await readBefore();
+  /** The entries of the last bundle. Those before the newest are unchecked. */
+  const tail = before && [...before.slice(0, width - 1), entryOf(newest)];
   const ofTail: Entries = [...Array(index * tileWidth).fill(undefined), ...(tail ?? [])];
   if (tail && ![...faulty].some((key) => key.startsWith(layout.logTile.prefix))) {
     const grows = width < tileWidth && lacking.every(isLast);
@@ -90,20 +97,6 @@ async function updateTiles(publicTree: PublicTree, newest: Commit, log?: RunLog)
     const leaves = await leavesOf(storage, newest, entries);
     if (leaves) return putTiles(publicTree, all, entries, leaves);
   }
-}
-
-/** The entries of the last bundle. Those before the newest are unchecked. */
-async function tailOf(
-  storage: Storage,
-  newest: Commit,
-  stored: ReadonlyMap<string, Tile>,
-  log?: RunLog,
-): Promise<readonly Buffer[] | undefined> {
-  const [last, before] = [lastBundle(newest.entry.commit), lastBundle(newest.entry.commit - 1)];
-  if (last.width === 1) return [entryOf(newest)];
-  const bundle = [last, before].find((tile) => stored.has(tileKey(tile)));
-  const entries = bundle && (await (bundle === last && log ? log.tail() : readEntries(storage, bundle)));
-  return entries && [...entries.slice(0, last.width - 1), entryOf(newest)];
 }
 
 /** Whether bundles hold the entries of which these are the hashes. */

@@ -97,30 +97,23 @@ export async function causeOf(source: OpenSource, error: unknown): Promise<unkno
  */
 async function refuseUnreadable(connection: DuckDBConnection, groups: readonly FileGroup[]): Promise<void> {
   const refusals = new RefusalList();
-  for (const single of eachFile(groups)) {
-    for (const { name } of single.fields) {
-      const refusal = await columnFault(connection, single, name);
-      if (refusal) refusals.add(refusal);
+  for (const { file, rows, fields } of eachFile(groups)) {
+    for (const { name: column } of fields) {
+      try {
+        // Hashing reads every byte of every value. A count would be answered from the file's statistics.
+        await connection.run(`SELECT max(hash(${identifier(column)})) FROM ${rows}`);
+      } catch (error) {
+        const rule = readingFault(error);
+        const text = /value "(.*)" is not valid UTF8/s.exec(rule)?.[1];
+        if (text === undefined) refusals.add({ file, column, rule });
+        else {
+          const value = JSON.stringify(text.slice(0, 100));
+          refusals.add({ file, column, value, rule: "must be valid UTF-8" });
+        }
+      }
     }
   }
   refusals.throwIfAny();
-}
-
-async function columnFault(
-  connection: DuckDBConnection,
-  { file, rows }: NumberedRows,
-  column: string,
-): Promise<Refusal | undefined> {
-  try {
-    // Hashing reads every byte of every value. A count would be answered from the file's statistics.
-    await connection.run(`SELECT max(hash(${identifier(column)})) FROM ${rows}`);
-    return undefined;
-  } catch (error) {
-    const fault = readingFault(error);
-    const value = /value "(.*)" is not valid UTF8/s.exec(fault)?.[1];
-    if (value === undefined) return { file, column, rule: fault };
-    return { file, column, value: JSON.stringify(value.slice(0, 100)), rule: "must be valid UTF-8" };
-  }
 }
 
 /** The rows of one file. `rows` is SQL for them, and `row` SQL for their numbers. Messages name `file`. */
@@ -212,7 +205,8 @@ export async function diagnose(
  * ones.
  */
 export async function refuseDuplicates(source: OpenSource): Promise<void> {
-  const { key } = source.table.unique;
+  const { label, unique } = source.table;
+  const { key, column, rule } = unique;
   if (source.groups.length === 0) return;
   await readSource(source, async (connection) => {
     const result = await connection.runAndReadAll(
@@ -221,30 +215,21 @@ export async function refuseDuplicates(source: OpenSource): Promise<void> {
        GROUP BY key HAVING count(*) > 1 ORDER BY key LIMIT ${placesPerRule}`,
     );
     const rows = result.getRows();
-    const keys = rows.map(([value]) => String(value));
-    if (keys.length > 0) await refuseKeys(connection, source, { keys, total: Number(rows[0]![1]) });
-  });
-}
-
-async function refuseKeys(
-  connection: DuckDBConnection,
-  { table, groups }: OpenSource,
-  { keys, total }: { keys: readonly string[]; total: number },
-): Promise<void> {
-  const { key, column, rule } = table.unique;
-  const named: Refusal[] = [];
-  for (const { file, rows, row } of eachFile(groups)) {
-    const places = await connection.runAndReadAll(
-      `SELECT ${row}::VARCHAR, ${table.label}, ${key}::VARCHAR AS key
-       FROM ${rows} WHERE list_contains(from_json($keys, '["VARCHAR"]'), ${key}::VARCHAR)
-       ORDER BY key, ${row} LIMIT ${placesPerRule}`,
-      { keys: JSON.stringify(keys) },
-    );
-    for (const [row, label, value] of places.getRows()) {
-      named.push({ file, row: describeRow(row, label), column, value: String(value), rule });
+    if (rows.length === 0) return;
+    const keys = JSON.stringify(rows.map(([value]) => String(value)));
+    const named: Refusal[] = [];
+    for (const { file, rows, row } of eachFile(source.groups)) {
+      const places = await connection.runAndReadAll(
+        `SELECT ${row}::VARCHAR, ${label}, ${key}::VARCHAR AS key
+         FROM ${rows} WHERE list_contains(from_json($keys, '["VARCHAR"]'), ${key}::VARCHAR)
+         ORDER BY key, ${row} LIMIT ${placesPerRule}`,
+        { keys },
+      );
+      for (const [row, label, value] of places.getRows())
+        named.push({ file, row: describeRow(row, label), column, value: String(value), rule });
     }
-  }
-  // None are found when a file has changed between the two queries.
-  if (named.length === 0) return;
-  throw new SourceRefusal(named.slice(0, placesPerRule), new Map([[rule, total]]));
+    // None are found when a file has changed between the two queries.
+    if (named.length > 0)
+      throw new SourceRefusal(named.slice(0, placesPerRule), new Map([[rule, Number(rows[0]![1])]]));
+  });
 }
