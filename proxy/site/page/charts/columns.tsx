@@ -1,19 +1,20 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { ScoreListEntry } from "../../../../schemas/records.ts";
 import type { ForgeTier } from "../../../../schemas/versions.ts";
-import { compact, counted, numberOf, tiers } from "../model/words.ts";
+import { compact, counted, grouped, numberOf, tiers } from "../model/words.ts";
 import { type Band, Grid, Picture, ticksFor, tierBands } from "./picture.tsx";
 
 interface Piece {
   value: number;
-  /** `column` if left out. */
+  /** For its colour. */
   class?: string;
   title: string;
+  onClick?: () => void;
 }
 
-interface ColumnsProps<P extends Piece> {
+interface ColumnsProps {
   /** Side by side, each a pile of pieces from the bottom up. */
-  columns: readonly (readonly P[])[];
+  columns: readonly (readonly Piece[])[];
   /** Read out by screen readers. */
   label: string;
   /** Values of the horizontal axis: `at` counts columns from the left edge. */
@@ -29,7 +30,6 @@ interface ColumnsProps<P extends Piece> {
   /** Draws heights on a logarithmic scale, for piles of one piece. */
   log?: boolean;
   brushing?: Brushing;
-  onPick?: (piece: P) => void;
 }
 
 const margin = { top: 10, right: 10, bottom: 32, left: 38 };
@@ -37,8 +37,8 @@ const margin = { top: 10, right: 10, bottom: 32, left: 38 };
 const heightOf = (pile: readonly Piece[]) => pile.reduce((sum, { value }) => sum + value, 0);
 
 /** A histogram: columns with an axis of values at the left and below. */
-export function Columns<P extends Piece>(props: ColumnsProps<P>) {
-  const { columns, label, axis, bands = [], unit, height = 132, hot, log = false, brushing, onPick } = props;
+export function Columns(props: ColumnsProps) {
+  const { columns, label, axis, bands = [], unit, height = 132, hot, log = false, brushing } = props;
   const highest = Math.max(1, ...columns.map(heightOf));
   // A value of 1 must be visible, so a logarithmic scale begins below it.
   const rise = (value: number) => (log ? Math.log1p(value) / Math.log1p(highest) : value / highest);
@@ -52,11 +52,6 @@ export function Columns<P extends Piece>(props: ColumnsProps<P>) {
     const share = (event.clientX - picture.left - margin.left) / (picture.width - margin.left - margin.right);
     return Math.max(0, Math.min(columns.length - 1, Math.floor(share * columns.length)));
   };
-  const pick = ({ target }: Event) => {
-    const title = target instanceof Element ? target.querySelector("title")?.textContent : undefined;
-    const picked = columns.flat().find((piece) => piece.title === title);
-    if (picked) onPick?.(picked);
-  };
   const { run, handlers } = useBrush(columnAt, brushing);
   const isHot = (index: number) => (run ? index >= run[0] && index <= run[1] : (hot?.(index) ?? true));
   // Where there is no brush, only columns with something in them are worth a stop.
@@ -68,7 +63,6 @@ export function Columns<P extends Piece>(props: ColumnsProps<P>) {
       label={label}
       texts={texts}
       class={brushing ? "columns-chart brush" : "columns-chart"}
-      onClick={pick}
       {...handlers}
     >
       {({ width, here }) => {
@@ -103,18 +97,19 @@ export function Columns<P extends Piece>(props: ColumnsProps<P>) {
                 >
                   {/* The whole height takes the pointer, however low the column is. */}
                   <rect class="space" x={x} y={margin.top} width={slot} height={room} />
-                  {pile.map(({ value, class: name = "column", title }) => {
+                  {pile.map(({ value, class: name = "", title, ...clicked }) => {
                     // Any value above 0 stays visible.
                     const size = value === 0 ? 0 : Math.max(1.5, room * rise(value));
                     top -= size;
                     return (
                       <rect
                         key={title}
-                        class={name}
+                        class={`column ${name}`}
                         x={x + slot * 0.08}
                         y={top}
                         width={slot * 0.84}
                         height={size}
+                        {...clicked}
                       >
                         <title>{title}</title>
                       </rect>
@@ -221,43 +216,26 @@ function useBrush(columnAt: (event: PointerEvent) => number, brushing: Brushing 
   return { run, handlers };
 }
 
-/** How many points of BRI a column spans, and how many columns span 0 to 1,000. */
-const briStep = 25;
-const briColumns = 40;
-
-/** The column of a BRI, from 0 on. */
-export const columnOf = (bri: number) => Math.min(briColumns - 1, Math.floor(bri / briStep));
-
-/** The values of the axis below. */
-export const briAxis = [0, 250, 500, 750, 1000].map((bri) => ({
-  at: bri / briStep,
-  text: bri === 1000 ? "1,000" : `${bri}`,
-}));
-
-/** The bands of the tiers, as places on that axis. */
-const briBands = (scores: readonly ScoreListEntry[]): Band[] =>
-  (tierBands(scores) ?? []).map(({ from, to, ...tier }) => ({
-    ...tier,
-    from: from / briStep,
-    to: to / briStep,
-  }));
-
-/** How many protocols have which BRI: columns of 25 points, piled up by tier. */
-export function distribution(
-  scores: readonly ScoreListEntry[],
-  faded: (tier: ForgeTier) => boolean,
-): (Piece & { tier: ForgeTier })[][] {
-  return Array.from({ length: briColumns }, (_, index) => {
-    const within = scores.filter(({ bri }) => columnOf(bri) === index);
-    return tiers.flatMap((tier) => {
-      const value = within.filter(({ forgeScale }) => forgeScale === tier).length;
-      const last = index === briColumns - 1 ? 1000 : briStep * (index + 1) - 1;
-      const title = `${counted(value, "protocol")} of tier ${tier} with a BRI of ${briStep * index} to ${last}`;
-      const name = `column tier-${numberOf(tier)}${faded(tier) ? " faded" : ""}`;
-      return value === 0 ? [] : [{ value, class: name, title, tier }];
-    });
-  });
+/**
+ * Columns for a score from 0 to `max`: the values that each stands for, `from` and `to` among them, and their axis.
+ * @param step how many values a column has; the last one has `max` too
+ */
+export function scaleOf(max: number, step: number) {
+  const count = max / step;
+  return {
+    spans: Array.from({ length: count }, (_, index) => ({
+      from: step * index,
+      to: index === count - 1 ? max : step * (index + 1) - 1,
+    })),
+    axis: [0, 1, 2, 3, 4].map((quarter) => ({
+      at: (quarter * count) / 4,
+      text: grouped((quarter * max) / 4),
+    })),
+  };
 }
+
+const briStep = 25;
+export const { spans: briSpans, axis: briAxis } = scaleOf(1000, briStep);
 
 interface DistributionProps {
   scores: readonly ScoreListEntry[];
@@ -266,18 +244,37 @@ interface DistributionProps {
   onPick?: (tier: ForgeTier) => void;
 }
 
-export function Distribution({ scores, chosen = [], onPick }: DistributionProps) {
+/** How many protocols have which BRI, piled up by tier. */
+export const distribution = ({ scores, chosen = [], onPick }: DistributionProps): Piece[][] =>
+  briSpans.map(({ from, to }) => {
+    const within = scores.filter(({ bri }) => bri >= from && bri <= to);
+    return tiers.flatMap((tier) => {
+      const value = within.filter(({ forgeScale }) => forgeScale === tier).length;
+      const title = `${counted(value, "protocol")} of tier ${tier} with a BRI of ${from} to ${to}`;
+      const faded = chosen.length > 0 && !chosen.includes(tier) ? " faded" : "";
+      const name = `tier-${numberOf(tier)}${faded}`;
+      return value === 0 ? [] : [{ value, class: name, title, onClick: () => onPick?.(tier) }];
+    });
+  });
+
+export function Distribution(props: DistributionProps) {
+  const { scores } = props;
   const numbers = tiers.map(
     (tier) => `${tier}: ${scores.filter(({ forgeScale }) => forgeScale === tier).length}`,
   );
+  // As places on the axis.
+  const bands = tierBands(scores)?.map(({ from, to, ...tier }) => ({
+    ...tier,
+    from: from / briStep,
+    to: to / briStep,
+  }));
   return (
     <Columns
-      columns={distribution(scores, (tier) => chosen.length > 0 && !chosen.includes(tier))}
+      columns={distribution(props)}
       label={`How many protocols have which BRI, from 0 to 1,000. ${numbers.join(", ")}.`}
       axis={briAxis}
-      bands={briBands(scores)}
+      bands={bands ?? []}
       unit="BRI"
-      onPick={({ tier }) => onPick?.(tier)}
     />
   );
 }

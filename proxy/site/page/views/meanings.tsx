@@ -2,7 +2,7 @@ import type { ComponentChildren } from "preact";
 import { useLayoutEffect, useState } from "preact/hooks";
 import { dimensionMeanings, meanings } from "../../../../schemas/meanings.ts";
 import type { ProtocolScore, ScoreListEntry } from "../../../../schemas/records.ts";
-import { Columns } from "../charts/columns.tsx";
+import { Columns, scaleOf } from "../charts/columns.tsx";
 import { Scored } from "../charts/picture.tsx";
 import { KeyOffer } from "../components/access.tsx";
 import { TakeAlong } from "../components/take-along.tsx";
@@ -96,6 +96,7 @@ const List = ({ entries, asked = "" }: { entries: readonly Entry[]; asked?: stri
 
 /** A dimension: what it measures in the operator's words, its distribution, and who is strongest and weakest in it. */
 export function Dimension({ name }: { name: string }) {
+  const plan = useStored((state) => state.plan);
   const isOfMarkets = Object.hasOwn(dimensionMeanings.market, name);
   const all: Record<string, string> = { ...dimensionMeanings.protocol, ...dimensionMeanings.market };
   const words = Object.hasOwn(all, name) ? all[name] : undefined;
@@ -105,7 +106,13 @@ export function Dimension({ name }: { name: string }) {
       {words !== undefined && (
         <>
           <p class="quiet">{meanings[isOfMarkets ? "marketDimension" : "protocolDimension"].meaning}</p>
-          {isOfMarkets ? <OfMarkets name={name} /> : <OfProtocols name={name} />}
+          {!isOfMarkets ? (
+            <OfProtocols name={name} />
+          ) : plan === "aegis" ? (
+            <OfMarkets name={name} />
+          ) : (
+            <KeyOffer words="How the markets lie in it takes a key of the Aegis plan." />
+          )}
         </>
       )}
     </View>
@@ -114,19 +121,16 @@ export function Dimension({ name }: { name: string }) {
 
 function OfMarkets({ name }: { name: string }) {
   const { api } = useSite();
-  const plan = useStored((state) => state.plan);
   const counts = useLoaded(
     async (signal) => {
-      if (plan !== "aegis") return undefined;
       const { snapshotId: asOf } = await api.pin();
       const { facets } = await api.service.facets([name], { asOf }, { signal });
       return (facets as Record<string, unknown>)[name];
     },
-    [name, plan],
+    [name],
   );
   const link = (end: string, value: string) =>
     archiveAddress(new URLSearchParams({ [`${end}_${name}`]: value }));
-  if (plan !== "aegis") return <KeyOffer words="How the markets lie in it takes a key of the Aegis plan." />;
   return (
     <Loading of={counts} words="Loading the counts…">
       {(facet) => {
@@ -156,7 +160,7 @@ const unasked = 4;
 /** How many files are read at a time where there is no service. */
 const atOnce = 6;
 
-const axis = [0, 25, 50, 75, 100].map((score) => ({ at: score / 5, text: `${score}` }));
+const { spans, axis } = scaleOf(100, 5);
 
 /** The distribution of the protocols in a dimension, and the weakest and strongest in it. */
 function OfProtocols({ name }: { name: string }) {
@@ -239,11 +243,10 @@ const Ranked = ({ protocols }: { protocols: Awaited<ReturnType<typeof dimensionO
 );
 
 function Distribution({ name, scores }: { name: string; scores: readonly number[] }) {
-  const columns = Array.from({ length: 20 }, (_, index) => {
-    const [from, to] = [5 * index, index === 19 ? 100 : 5 * index + 4];
+  const columns = spans.map(({ from, to }) => {
     const value = scores.filter((score) => score >= from && score <= to).length;
     const title = `${counted(value, "protocol")} with ${from} to ${to}`;
-    return value === 0 ? [] : [{ value, title, class: `column tier-${stepOf(from / 100)}` }];
+    return value === 0 ? [] : [{ value, title, class: `tier-${stepOf(from / 100)}` }];
   });
   const label = `${spoken(name)} of ${counted(scores.length, "protocol")}, from 0 to 100.`;
   return <Columns columns={columns} label={label} axis={axis} unit="safer →" />;

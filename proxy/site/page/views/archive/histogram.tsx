@@ -190,7 +190,7 @@ function SpanPicture({ facet, spans, query, log, brushing }: SpanPictureProps) {
         {
           value: count,
           title: `${name}: ${counted(count, "market")}`,
-          class: months ? "column" : `column ${isRisk ? "risk " : ""}tier-${stepOf(index / spans.length)}`,
+          class: months ? "" : `${isRisk ? "risk " : ""}tier-${stepOf(index / spans.length)}`,
         },
       ])}
       label={

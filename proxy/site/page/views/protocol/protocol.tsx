@@ -2,7 +2,7 @@ import type { ComponentChildren } from "preact";
 import { nameOf } from "../../../../../schemas/names.ts";
 import type { ProtocolScore, ScoreListEntry } from "../../../../../schemas/records.ts";
 import { renderBadge } from "../../../../../snapshots/artefacts/badge.ts";
-import { briAxis, Columns, columnOf, distribution } from "../../charts/columns.tsx";
+import { briAxis, briSpans, Columns, distribution } from "../../charts/columns.tsx";
 import { Bar, Diverging } from "../../charts/picture.tsx";
 import { KeyOffer } from "../../components/access.tsx";
 import { AsOf } from "../../components/field.tsx";
@@ -185,11 +185,11 @@ function Among({ record: { slug, bri }, scores, present }: AmongProps) {
         )}
       </p>
       <Columns
-        columns={distribution(scores, () => false)}
+        columns={distribution({ scores })}
         label={`The BRI of all protocols. This one is number ${above + 1} of ${scores.length}.`}
         axis={briAxis}
         unit="BRI"
-        hot={(column) => column === columnOf(bri)}
+        hot={(column) => column === briSpans.findIndex(({ to }) => bri <= to)}
       />
     </>
   );
@@ -221,15 +221,6 @@ function Badge({ record }: { record: ProtocolScore }) {
   const { published } = useSite().api;
   const { slug, bri, forgeScale } = record;
   const picture = renderBadge(record).text.trim();
-  const frame: ComponentChildren = published !== undefined && (
-    <>
-      <p>The score and its dimensions, as a frame:</p>
-      <Copyable
-        name="Source of the frame"
-        text={frameFor(`${published}embed/${slug}/index.html`, `Risk score of ${nameOf(slug)}`)}
-      />
-    </>
-  );
   return (
     <Section id="badge" class="badge" title="Badge">
       <p>
@@ -246,7 +237,15 @@ function Badge({ record }: { record: ProtocolScore }) {
         name="Source of the badge"
         text={published === undefined ? picture : embedded(published, slug)}
       />
-      {frame}
+      {published !== undefined && (
+        <>
+          <p>The score and its dimensions, as a frame:</p>
+          <Copyable
+            name="Source of the frame"
+            text={frameFor(`${published}embed/${slug}/index.html`, `Risk score of ${nameOf(slug)}`)}
+          />
+        </>
+      )}
     </Section>
   );
 }
