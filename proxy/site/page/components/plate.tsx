@@ -1,7 +1,6 @@
 import { type ComponentChildren, render } from "preact";
 import { FixedWidth } from "../charts/picture.tsx";
-import { type Site, SiteContext } from "../model/hooks.ts";
-import { FilterWords } from "./text.tsx";
+import { filterParts } from "../model/filters.ts";
 
 /** The meaning of a colour or mark of a chart. */
 interface LegendEntry {
@@ -41,51 +40,38 @@ const styled = [
  * A chart as an SVG that needs no other file, laid out for a page of its own: with its title, how many it shows of what
  * was chosen, its legend and its source, in the light palette.
  */
-export function svgOf(site: Site, plate: Plate, source: string) {
+export function svgOf({ title, filters, n, legend = [], picture }: Plate, source: string) {
   const host = document.createElement("div");
   host.className = "plate";
   host.ariaHidden = "true";
-  const [drawn, framed] = [document.createElement("div"), document.createElement("div")];
-  host.append(drawn, framed);
   document.body.append(host);
+  const draw = (content: ComponentChildren) => {
+    render(content, host);
+    const drawn = host.querySelector("svg");
+    if (!drawn) throw new Error("The picture could not be drawn.");
+    // In place, since the style of a shape depends on what is around it.
+    inlineStyle(drawn);
+    return drawn;
+  };
   try {
-    render(
-      <SiteContext.Provider value={site}>
-        <FixedWidth.Provider value={room / zoom}>{plate.picture()}</FixedWidth.Provider>
-        {[...(plate.filters ?? [])].map(([name, value]) => (
-          <span key={name} class="filter">
-            <FilterWords name={name} value={value} />
-          </span>
-        ))}
-      </SiteContext.Provider>,
-      drawn,
-    );
-    const chart = drawn.querySelector("svg");
-    if (!chart) throw new Error("The chart is not there any more.");
-    const wordsIn = (selector: string) =>
-      [...drawn.querySelectorAll(selector)].map(({ textContent }) => textContent);
-    const filters = wordsIn(".filter").join(" · ") || (plate.filters && "without filters");
+    const chart = draw(<FixedWidth.Provider value={room / zoom}>{picture()}</FixedWidth.Provider>);
+    const notes = [...host.querySelectorAll("p")].map(({ textContent }) => textContent);
+    const chosen = [...(filters ?? [])].map(([name, value]) => filterParts(name, value).join(""));
+    const subtitle = [n && `n = ${n}`, chosen.join(" · ") || (filters && "without filters")];
     const size = chart.height.baseVal.value;
-    const style = getComputedStyle(host);
     const { shapes, place, height } = around(size * zoom, {
-      title: plate.title,
-      subtitle: [plate.n && `n = ${plate.n}`, filters].filter(Boolean).join(" · "),
-      legend: plate.legend ?? [],
-      notes: [...wordsIn("p"), `Source: ${source}`],
-      sans: style.fontFamily,
+      title,
+      subtitle: subtitle.filter(Boolean).join(" · "),
+      legend,
+      notes: [...notes, `Source: ${source}`],
     });
-    render(
+    const whole = draw(
       <svg width={width} height={height}>
-        <title>{plate.title}</title>
+        <title>{title}</title>
         <rect width="100%" height="100%" fill="var(--paper)" />
         {shapes}
       </svg>,
-      framed,
     );
-    const whole = framed.querySelector("svg");
-    if (!whole) throw new Error("The picture could not be drawn.");
-    // In place, since the style of a shape depends on what is around it.
-    for (const part of [chart, whole]) inlineStyle(part);
     for (const [name, value] of Object.entries({
       ...{ x: edge, y: place, width: room, height: size * zoom },
       viewBox: `0 0 ${room / zoom} ${size}`,
@@ -94,7 +80,7 @@ export function svgOf(site: Site, plate: Plate, source: string) {
     whole.append(chart);
     return { text: new XMLSerializer().serializeToString(whole), height };
   } finally {
-    for (const place of [drawn, framed]) render(null, place);
+    render(null, host);
     host.remove();
   }
 }
@@ -115,36 +101,27 @@ function inlineStyle(picture: SVGElement) {
 interface Surroundings extends Pick<Required<Plate>, "title" | "legend"> {
   subtitle: string;
   notes: readonly string[];
-  sans: string;
 }
 
 /** What stands above and below a chart of this height, from top to bottom, and where the chart itself begins. */
-function around(chart: number, { title, subtitle, legend, notes, sans }: Surroundings) {
+function around(chart: number, { title, subtitle, legend, notes }: Surroundings) {
   const shapes: ComponentChildren[] = [];
   let y = edge;
   const write = (text: string, font: Font, x = edge, fill = "var(--soft)") => {
     const lines = wrapped(text, font, width - edge - x);
     for (const line of lines) {
       y += 1.4 * font.size;
-      const { size, weight, family } = font;
       shapes.push(
-        <text
-          x={x}
-          y={y - 0.4 * size}
-          {...{ fill }}
-          font-size={size}
-          font-weight={weight}
-          font-family={family}
-        >
+        <text x={x} y={y - 0.4 * font.size} fill={fill} font-size={font.size} font-weight={font.weight}>
           {line}
         </text>,
       );
     }
   };
-  write(title, { size: 30, weight: 600, family: sans }, edge, "var(--ink)");
-  if (subtitle) write(subtitle, { size: 17, weight: 400, family: sans });
+  write(title, { size: 30, weight: 600 }, edge, "var(--ink)");
+  if (subtitle) write(subtitle, { size: 17, weight: 400 });
   y += 8;
-  const small = { size: 15, weight: 400, family: sans };
+  const small = { size: 15, weight: 400 };
   let x = edge;
   for (const entry of legend) {
     const length = 22 + lengthOf(entry.text, small);
@@ -192,16 +169,15 @@ interface Font {
   /** CSS pixels. */
   size: number;
   weight: number;
-  family: string;
 }
 
 let measuring: CanvasRenderingContext2D | null | undefined;
 
 /** In CSS pixels. */
-function lengthOf(text: string, { size, weight, family }: Font): number {
+function lengthOf(text: string, { size, weight }: Font): number {
   measuring ??= document.createElement("canvas").getContext("2d");
   if (!measuring) throw new Error("This browser cannot measure text.");
-  measuring.font = `${weight} ${size}px ${family}`;
+  measuring.font = `${weight} ${size}px ${getComputedStyle(document.body).fontFamily}`;
   return measuring.measureText(text).width;
 }
 

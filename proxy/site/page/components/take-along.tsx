@@ -59,8 +59,7 @@ export function TakeAnyAlong({ charts }: { charts: readonly Taken[] }) {
 }
 
 function Contents({ chart, sources }: { chart: Taken; sources: readonly Source[] }) {
-  const site = useSite();
-  const { api } = site;
+  const { api } = useSite();
   const { problem, save } = useSaving();
   const citation = citationOf(sources);
   const file = (name: string, make: () => Blob | Promise<Blob>) => (
@@ -69,7 +68,7 @@ function Contents({ chart, sources }: { chart: Taken; sources: readonly Source[]
     </button>
   );
   const { picture } = chart;
-  const plate = picture && (() => svgOf(site, { ...chart, picture }, citation()));
+  const plate = picture && (() => svgOf({ ...chart, picture }, citation()));
   return (
     <>
       {sources.map(({ name: part, address, key = "", csv }, index) => {

@@ -2,8 +2,8 @@ import type { ComponentChildren, ComponentProps } from "preact";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { dimensionMeanings, meanings } from "../../../../schemas/meanings.ts";
 import { nameOf } from "../../../../schemas/names.ts";
-import { labelOf, valueWords } from "../model/filters.ts";
-import { minutes, nameOfState, numberOf, signed, spoken } from "../model/words.ts";
+import { filterParts } from "../model/filters.ts";
+import { minutes, numberOf, signed, spoken } from "../model/words.ts";
 
 /** A time that reads `2026-02-02 08:21 UTC`, and holds the full precision for programs. */
 export const Moment = ({ iso }: { iso: string }) => <time dateTime={iso}>{minutes(iso)}</time>;
@@ -187,23 +187,12 @@ export const PlainTable = ({ columns, rows, caption, class: name = "plain-table"
 
 /** A filter in words. Texts of others keep their own direction. */
 export function FilterWords({ name, value }: { name: string; value: string }) {
-  const own = <bdi>{value}</bdi>;
-  const [, end, field] = /^(min|max)_(.*)$/.exec(name) ?? [];
-  if (field)
-    return (
-      <>
-        {spoken(field)} {end === "min" ? "≥" : "≤"} {own}
-      </>
-    );
-  if (name === "q") return <>“{own}”</>;
-  if (name === "disputed") return <>{valueWords(name, value)}</>;
-  if (name === "asOf") return <>As of: {nameOfState(value)}</>;
-  if (name === "tier") return <>Tier: {value.replaceAll(",", " or ")}</>;
-  const label =
-    name === "from" || name === "to" ? `Resolved ${name === "to" ? "up to" : name}` : `${labelOf(name)}:`;
+  const [before, own, after] = filterParts(name, value);
   return (
     <>
-      {label} {own}
+      {before}
+      <bdi>{own}</bdi>
+      {after}
     </>
   );
 }

@@ -1,7 +1,7 @@
 import { filterFields, isRange } from "../../../../schemas/filters.ts";
 import { marketDimensionKeys } from "../../../../schemas/market.ts";
 import type { Filters } from "../../client/client.ts";
-import { spoken } from "./words.ts";
+import { nameOfState, spoken } from "./words.ts";
 
 /** The tabs beside the archive's filters, by the value of `show`. */
 export const sides = {
@@ -60,6 +60,17 @@ export function labelOf(name: string) {
 
 export const valueWords = (facet: string, value: string) =>
   facet !== "disputed" ? value : value === "true" ? "Disputed" : value === "false" ? "Undisputed" : value;
+
+/** A filter in words: what stands before its value, the value, and what stands behind it. */
+export function filterParts(name: string, value: string): [before: string, own: string, after?: string] {
+  const [, end, field] = /^(min|max)_(.*)$/.exec(name) ?? [];
+  if (field) return [`${spoken(field)} ${end === "min" ? "≥" : "≤"} `, value];
+  if (name === "q") return ["“", value, "”"];
+  if (name === "disputed") return ["", valueWords(name, value)];
+  if (name === "from" || name === "to") return [`Resolved ${name === "to" ? "up to" : name} `, value];
+  if (name === "asOf") return ["As of: ", nameOfState(value)];
+  return [`${labelOf(name)}: `, name === "tier" ? value.replaceAll(",", " or ") : value];
+}
 
 /** Answers with the total of the markets that match, and with their counts by these facets. */
 export type Ask = (
