@@ -1,7 +1,7 @@
 import type { ScoreHistory } from "../../../../schemas/envelopes.ts";
 import type { ProtocolScore } from "../../../../schemas/records.ts";
 import { grouped, minutes } from "../model/words.ts";
-import { type Band, Grid, Picture, ticksFor, tierBands } from "./picture.tsx";
+import { Grid, Picture, ticksFor, tierBands } from "./picture.tsx";
 
 type Point = ScoreHistory["points"][number];
 
@@ -14,7 +14,10 @@ interface CurveProps {
   name: string;
 }
 
-/** The BRI over time. Words say which part of 0 to 1,000 the axis shows and which tiers begin there. */
+/**
+ * The BRI over time, before the range of each tier's scores and the lines where tiers begin. Words say which part of 0
+ * to 1,000 the axis shows and which tiers begin there.
+ */
 export function Curve({ points, scores, name }: CurveProps) {
   const values = points.map(({ bri }) => bri);
   // For the highest score alone the axis would go beyond it.
@@ -48,7 +51,28 @@ export function Curve({ points, scores, name }: CurveProps) {
           }));
           return (
             <>
-              <Bands {...{ bands: bands ?? [], low, high, y, end }} />
+              {bands?.map(({ name: tier, number, from, to }, index) => {
+                if (from > high || to < low) return null;
+                const [top, floor] = [y(Math.min(to, high)), y(Math.max(from, low))];
+                const next = bands[index + 1];
+                return (
+                  <g key={tier} class={`tier-${number}`}>
+                    <rect
+                      class="band"
+                      x={margin.left}
+                      y={top}
+                      width={end - margin.left}
+                      height={Math.max(2, floor - top)}
+                    />
+                    {index > 0 && from > low && <path class="border" d={`M${margin.left} ${floor}H${end}`} />}
+                    {(!next || floor - y(next.from) > 12) && (
+                      <text x={end - 4} y={floor - 4} text-anchor="end">
+                        {tier}
+                      </text>
+                    )}
+                  </g>
+                );
+              })}
               <text x={0} y={12} text-anchor="start">
                 BRI
               </text>
@@ -95,39 +119,3 @@ function daysFor(first: number, last: number, room: number): number[] {
   const every = Math.max(1, Math.ceil((days * 56) / room));
   return Array.from({ length: Math.floor(days / every) + 1 }, (_, index) => first + index * every * day);
 }
-
-interface BandsProps {
-  bands: readonly Band[];
-  low: number;
-  high: number;
-  y: (value: number) => number;
-  end: number;
-}
-
-/** The range of each tier's scores, and a line where it begins if another is below it. */
-const Bands = ({ bands, low, high, y, end }: BandsProps) => (
-  <>
-    {bands.map(({ name, number, from, to }, index) => {
-      if (from > high || to < low) return null;
-      const [top, floor] = [y(Math.min(to, high)), y(Math.max(from, low))];
-      const above = bands[index + 1];
-      return (
-        <g key={name} class={`tier-${number}`}>
-          <rect
-            class="band"
-            x={margin.left}
-            y={top}
-            width={end - margin.left}
-            height={Math.max(2, floor - top)}
-          />
-          {index > 0 && from > low && <path class="border" d={`M${margin.left} ${floor}H${end}`} />}
-          {(!above || floor - y(above.from) > 12) && (
-            <text x={end - 4} y={floor - 4} text-anchor="end">
-              {name}
-            </text>
-          )}
-        </g>
-      );
-    })}
-  </>
-);

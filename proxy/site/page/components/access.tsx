@@ -24,13 +24,11 @@ export function Access() {
   const plan = useStored((state) => state.plan);
   const quota = useStored((state) => state.quota);
   const keyed = useStored(isKeyed);
-  const forget = useRef<HTMLDivElement>(null);
-  const summary = useRef<HTMLElement>(null);
+  const place = useRef<HTMLDivElement>(null);
   // The button that was pressed goes away, so the focus must move.
   const before = useRef(keyed);
   useLayoutEffect(() => {
-    if (before.current !== keyed)
-      (keyed ? forget.current?.querySelector("button") : summary.current)?.focus();
+    if (before.current !== keyed) place.current?.querySelector<HTMLElement>("summary, button")?.focus();
     before.current = keyed;
   }, [keyed]);
   if (!api.live)
@@ -40,7 +38,7 @@ export function Access() {
       </p>
     );
   return (
-    <div class="row access" ref={forget}>
+    <div class="row access" ref={place}>
       <p class="quiet standing">
         <strong>{planNames[plan]} plan</strong>
         {quota && (
@@ -51,16 +49,12 @@ export function Access() {
           </>
         )}
       </p>
-      {keyed ? (
-        <PlainButton onClick={() => api.forgetKey()}>Forget key</PlainButton>
-      ) : (
-        <KeyEntry summary={summary} />
-      )}
+      {keyed ? <PlainButton onClick={() => api.forgetKey()}>Forget key</PlainButton> : <KeyEntry />}
     </div>
   );
 }
 
-function KeyEntry({ summary }: { summary: { current: HTMLElement | null } }) {
+function KeyEntry() {
   const { api, store } = useSite();
   const open = useStored((state) => state.asksForKey);
   const field = useRef<HTMLInputElement>(null);
@@ -93,7 +87,7 @@ function KeyEntry({ summary }: { summary: { current: HTMLElement | null } }) {
         if (currentTarget.open !== store.state.asksForKey) store.set({ asksForKey: currentTarget.open });
       }}
     >
-      <summary ref={summary}>Enter an API key</summary>
+      <summary>Enter an API key</summary>
       <form id="key-form" class="panel" autocomplete="off" noValidate onSubmit={submit}>
         <label for="key">API key</label>
         <div class="joined">

@@ -184,11 +184,15 @@ interface TableProps {
 
 function Table({ records, scores }: TableProps) {
   const slugs = records.map(({ slug }) => slug);
-  const dimensions = keysOf(records).map((key) => ({
-    title: key,
-    dimension: key,
-    cell: (record: ProtocolScore) => <Scored value={record.dimensions[key]} />,
-  }));
+  const parts: Record<string, readonly Line[]> = {
+    Score: scoresAmong(scores),
+    "Twelve dimensions": keysOf(records).map((key) => ({
+      title: key,
+      dimension: key,
+      cell: ({ dimensions }) => <Scored value={dimensions[key]} />,
+    })),
+    "Findings, reach and size": [...facts.findings, ...facts.cascade, ...facts.about],
+  };
   return (
     <Scrolls label="Protocols side by side">
       <table class="compared-protocols">
@@ -209,45 +213,31 @@ function Table({ records, scores }: TableProps) {
             ))}
           </tr>
         </thead>
-        <Part title="Score" lines={scoresAmong(scores)} records={records} />
-        <Part title="Twelve dimensions" lines={dimensions} records={records} />
-        <Part
-          title="Findings, reach and size"
-          lines={[...facts.findings, ...facts.cascade, ...facts.about]}
-          records={records}
-        />
+        {Object.entries(parts).map(([part, lines]) => (
+          <tbody key={part}>
+            <tr>
+              <th scope="rowgroup" colSpan={records.length + 1} class="part">
+                {part}
+              </th>
+            </tr>
+            {lines.map(({ title, alone = title, about, dimension, cell, words }) => (
+              <tr key={title}>
+                <th scope="row">
+                  {dimension ? <DimensionLink name={dimension} /> : titleOf({ title: alone, about })}
+                </th>
+                {records.map((record) => (
+                  <td key={record.slug} class={words ? undefined : "number"}>
+                    {cell(record)}
+                  </td>
+                ))}
+              </tr>
+            ))}
+          </tbody>
+        ))}
       </table>
     </Scrolls>
   );
 }
-
-interface PartProps {
-  title: string;
-  lines: readonly Line[];
-  records: readonly ProtocolScore[];
-}
-
-const Part = ({ title, lines, records }: PartProps) => (
-  <tbody>
-    <tr>
-      <th scope="rowgroup" colSpan={records.length + 1} class="part">
-        {title}
-      </th>
-    </tr>
-    {lines.map(({ title: name, alone, about, dimension, cell, words }) => (
-      <tr key={name}>
-        <th scope="row">
-          {dimension ? <DimensionLink name={dimension} /> : titleOf({ title: alone ?? name, about })}
-        </th>
-        {records.map((record) => (
-          <td key={record.slug} class={words ? undefined : "number"}>
-            {cell(record)}
-          </td>
-        ))}
-      </tr>
-    ))}
-  </tbody>
-);
 
 const compareAddress = (slugs: readonly string[]) => `#/compare/${slugs.join()}`;
 

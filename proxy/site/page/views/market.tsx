@@ -165,17 +165,14 @@ function Signal({ dimension }: { dimension: MarketDimension }) {
       </h4>
       <p class="quiet">
         Baseline {baseline}
-        {raises.length > 0 && (
-          <>
-            {" "}
-            · raised by <Anything value={raises} />
-          </>
-        )}
-        {lowers.length > 0 && (
-          <>
-            {" "}
-            · lowered by <Anything value={lowers} />
-          </>
+        {Object.entries({ raised: raises, lowered: lowers }).map(
+          ([how, why]) =>
+            why.length > 0 && (
+              <Fragment key={how}>
+                {` · ${how} by `}
+                <Anything value={why} />
+              </Fragment>
+            ),
         )}
       </p>
     </li>

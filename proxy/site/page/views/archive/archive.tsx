@@ -215,14 +215,12 @@ function Sheet({ total, problem, children }: SheetProps) {
     place();
     return () => narrow.removeEventListener("change", place);
   }, []);
-  const wrong = problem?.parameter;
-  const { error } = problem ?? {};
   useLayoutEffect(() => {
-    const field = wrong === undefined ? null : document.getElementById(wrong);
+    const field = problem ? document.getElementById(problem.parameter) : null;
     const { current } = sheet;
     if (current?.contains(field) && !current.open) current.showModal();
     field?.focus();
-  }, [wrong, error]);
+  }, [problem]);
   return (
     <dialog ref={sheet} class="sheet" aria-labelledby="filters">
       <h2 id="filters" class="unseen">

@@ -2,7 +2,7 @@ import type { LabelFacet } from "../../../../../schemas/envelopes.ts";
 import { foldCase } from "../../../../../schemas/filters.ts";
 import { Bar } from "../../charts/picture.tsx";
 import { Field } from "../../components/field.tsx";
-import { DimensionLink, type Meaning, Term, Tier } from "../../components/text.tsx";
+import { DimensionLink, type Meaning, Tier, titleOf } from "../../components/text.tsx";
 import { Sketch } from "../../components/view.tsx";
 import { archiveAddress, changed, dimensions, labelOf, valueWords } from "../../model/filters.ts";
 import { counted, grouped, percent, spoken, tiers } from "../../model/words.ts";
@@ -105,15 +105,9 @@ function ChoiceItem({ facet, query, choice, most, isWhole }: ChoiceItemProps) {
 const abouts: Record<string, Meaning> = { tier: "tier", disputed: "disputed", composite: "composite" };
 
 export function FacetTitle({ facet }: { facet: string }) {
-  const about = abouts[facet];
   const title = facet === "month" ? "Resolved" : spoken(facet);
-  if (dimensions.includes(facet))
-    return (
-      <h3>
-        <DimensionLink name={facet} />
-      </h3>
-    );
-  return <h3>{about ? <Term about={about}>{title}</Term> : title}</h3>;
+  const heading = titleOf({ title, about: abouts[facet] });
+  return <h3>{dimensions.includes(facet) ? <DimensionLink name={facet} /> : heading}</h3>;
 }
 
 type Choice = ReturnType<typeof choicesOf>[number];

@@ -15,8 +15,8 @@ import { peerAddress } from "../compare.tsx";
 interface Column {
   name: string;
   by: (entry: ScoreListEntry) => string | number;
-  /** Whether the first click sorts in descending order. */
-  descending?: boolean;
+  /** Whether the first click sorts in ascending order. */
+  ascending?: true;
   kind?: "number" | "quiet";
   about?: Meaning;
   /** `most` is the largest change of all protocols. */
@@ -27,24 +27,26 @@ const columns: readonly Column[] = [
   {
     name: "Protocol",
     by: ({ slug }) => slug,
+    ascending: true,
     cell: ({ slug }) => <ProtocolLink slug={slug} />,
   },
   {
     name: "Category",
     by: ({ category = "" }) => category,
+    ascending: true,
     kind: "quiet",
     cell: ({ category }) => <bdi>{category}</bdi>,
   },
   {
     name: "Chain",
     by: ({ chain = "" }) => chain,
+    ascending: true,
     kind: "quiet",
     cell: ({ chain }) => <bdi>{chain}</bdi>,
   },
   {
     name: "TVL",
     by: ({ tvl = "" }) => amountIn(tvl),
-    descending: true,
     kind: "number",
     about: "tvl",
     cell: ({ tvl }) => tvl,
@@ -52,7 +54,6 @@ const columns: readonly Column[] = [
   {
     name: "BRI",
     by: ({ bri }) => bri,
-    descending: true,
     kind: "number",
     about: "bri",
     cell: ({ bri, forgeScaleNum }) => <Scored value={bri} max={1000} step={forgeScaleNum} />,
@@ -60,14 +61,12 @@ const columns: readonly Column[] = [
   {
     name: "Tier",
     by: ({ forgeScaleNum }) => forgeScaleNum,
-    descending: true,
     about: "tier",
     cell: ({ forgeScale }) => <Tier name={forgeScale} />,
   },
   {
     name: "Confidence",
     by: ({ confidence }) => confidence,
-    descending: true,
     kind: "number",
     about: "confidence",
     cell: ({ confidence }) => confidence,
@@ -75,7 +74,6 @@ const columns: readonly Column[] = [
   {
     name: "Change",
     by: ({ delta }) => delta,
-    descending: true,
     kind: "number",
     about: "delta",
     cell: ({ delta }, most) => (
@@ -88,7 +86,6 @@ const columns: readonly Column[] = [
   {
     name: "Updated",
     by: ({ updatedAt }) => updatedAt,
-    descending: true,
     kind: "quiet",
     cell: ({ updatedAt }) => <Moment iso={updatedAt} />,
   },
@@ -137,7 +134,7 @@ export function addressOf({ text, tiers: chosen, column, descending }: Choice): 
 
 /** The choice after a click on the heading of a column. */
 export function sortedBy(choice: Choice, column: Column): Choice {
-  const descending = choice.column === column ? !choice.descending : (column.descending ?? false);
+  const descending = choice.column === column ? !choice.descending : !column.ascending;
   return { ...choice, column, descending };
 }
 
@@ -247,18 +244,15 @@ function useGradually(total: number, subject: string) {
   const button = useRef<HTMLButtonElement>(null);
   const left = Math.max(0, total - count);
   useEffect(() => {
-    if (!button.current) return undefined;
-    const observer = new IntersectionObserver(([entry]) => {
-      if (entry?.isIntersecting) change((now) => ({ count: now.count + batch }));
-    });
-    observer.observe(button.current);
-    return () => observer.disconnect();
-  }, [subject, count, all, left > 0]);
-  useEffect(() => {
-    if (!all || left === 0) return undefined;
+    const draw = (more: number) => change((now) => ({ count: now.count + more }));
     // All at once, they would block the page for just as long. This lets clicks and keys in between.
-    const next = setTimeout(() => change((now) => ({ count: now.count + slice })));
-    return () => clearTimeout(next);
+    const next = all && left > 0 ? setTimeout(() => draw(slice)) : undefined;
+    const observer = new IntersectionObserver(([entry]) => entry?.isIntersecting && draw(batch));
+    if (button.current) observer.observe(button.current);
+    return () => {
+      clearTimeout(next);
+      observer.disconnect();
+    };
   }, [subject, count, all, left > 0]);
   const rest = left > 0 && !all && (
     <button ref={button} type="button" class="plain" onClick={() => change(() => ({ all: true }))}>
