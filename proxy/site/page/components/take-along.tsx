@@ -31,7 +31,10 @@ export function TakeAnyAlong({ charts }: { charts: readonly Taken[] }) {
   const asked = chart?.asked() ?? [];
   const inputs = asked.map(({ path, filters }) => `${path}?${filters ?? ""}`).join(" ");
   const sources = useLoaded(
-    async () => (open ? Promise.all(asked.map((each) => sourceOf(api, each))) : []),
+    async () =>
+      open
+        ? Promise.all(asked.map(async (each) => ({ name: each.name ?? "", ...(await sourceOf(api, each)) })))
+        : [],
     [open, inputs],
   );
   return (
@@ -58,7 +61,7 @@ export function TakeAnyAlong({ charts }: { charts: readonly Taken[] }) {
   );
 }
 
-function Contents({ chart, sources }: { chart: Taken; sources: readonly Source[] }) {
+function Contents({ chart, sources }: { chart: Taken; sources: readonly (Source & { name: string })[] }) {
   const { api } = useSite();
   const { problem, save } = useSaving();
   const citation = citationOf(sources);
@@ -119,28 +122,19 @@ interface Asked {
   name?: string;
 }
 
-/** An address of data, and which state the data is of. */
-interface Source {
-  name: string;
-  address: string;
-  state: string;
-  /** Whether the address stays with that state. */
-  pinned: boolean;
-  /** The part of a curl command that sends the key. */
-  key?: string;
-  csv?: boolean;
-  note?: string;
-}
+type Source = Awaited<ReturnType<typeof sourceOf>>;
 
-/** The source of a request's data, pinned to the state shown where that is possible. */
-async function sourceOf(api: Api, { path, filters, name = "" }: Asked): Promise<Source> {
+/**
+ * The address of a request's data, and which state the data is of. It is `pinned` where the address stays with that
+ * state.
+ */
+async function sourceOf(api: Api, { path, filters }: Asked) {
   // The list of scores, or a record.
   const isPublic = /^scores(\/[^/]+)?$/.test(path) && !filters?.has("asOf");
   const newest = "This address shows the newest scores, whatever these are by then.";
   if (isPublic && api.files) {
     const hash = await api.files.hashOf(path);
     return {
-      name,
       address: new URL(hash ? `objects/${hash}.json` : `api/v1/${path}.json`, document.baseURI).href,
       state: hash ? `SHA-256 ${hash}` : "the newest scores",
       pinned: hash !== undefined,
@@ -153,7 +147,6 @@ async function sourceOf(api: Api, { path, filters, name = "" }: Asked): Promise<
   const shown = `snapshot ${snapshotId}, published ${minutes(publishedAt)}`;
   if (isPublic && !isKeyed(api.state))
     return {
-      name,
       address: `${api.base}/${path}`,
       state: shown,
       pinned: false,
@@ -164,7 +157,6 @@ async function sourceOf(api: Api, { path, filters, name = "" }: Asked): Promise<
   const query = new URLSearchParams({ ...Object.fromEntries(filters ?? []), asOf });
   const other = /^[0-9a-f]{64}$/.test(asOf) ? `snapshot ${asOf}` : `as of ${asOf}`;
   return {
-    name,
     address: `${api.base}/${path}?${query}`,
     state: asOf === snapshotId ? shown : other,
     pinned: true,

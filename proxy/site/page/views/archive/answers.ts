@@ -116,6 +116,7 @@ export function useAnswers(query: URLSearchParams, refuse: (asOf: string, error:
 
   async function load(signal: AbortSignal) {
     const filters = filtersOf(query);
+    const shares = query.get("show") === "score" ? wantedFor(filters, comparedIn(query)) : [];
     let asOf = filters.get("asOf") ?? "";
     const update = (changes: Partial<Shown>) => showIn(signal, changes);
     try {
@@ -128,7 +129,7 @@ export function useAnswers(query: URLSearchParams, refuse: (asOf: string, error:
         const total = await recount(seen, query, own, signal);
         await painted();
         const rest = facets.filter((facet) => !seen.includes(facet));
-        await loadCounts(rest, own, true, signal);
+        await loadCounts(rest, query, own, true, signal, shares);
         update({ figuresFor: asking });
         // The total stands even if the list fails.
         await loadSide(asOf, total, signal).catch((error) => {
@@ -137,7 +138,10 @@ export function useAnswers(query: URLSearchParams, refuse: (asOf: string, error:
         });
       } else {
         const ask: Ask = (by, asked) => api.service.facets(by, { ...asked, asOf }, { signal });
-        await Promise.all([loadSide(asOf, undefined, signal), loadCounts(facets, ask, false, signal)]);
+        await Promise.all([
+          loadSide(asOf, undefined, signal),
+          loadCounts(facets, query, ask, false, signal, shares),
+        ]);
       }
       update({ figuresFor: asking, sideFor: asking, error: undefined });
     } catch (error) {
@@ -178,37 +182,32 @@ export function useAnswers(query: URLSearchParams, refuse: (asOf: string, error:
     return page;
   }
 
-  async function loadCounts(names: readonly string[], ask: Ask, isRecomputed: boolean, signal: AbortSignal) {
-    const hasShares = query.get("show") === "score";
-    const shares = hasShares ? wantedFor(filtersOf(query), comparedIn(query)) : [];
-    const { counts, facets } = await count(names, query, ask, isRecomputed, shares);
-    showIn(signal, { facets, ...(hasShares && { side: { kind: "shares", query, counts, isRecomputed } }) });
-  }
-
   /** Evaluates the total and some counts in this browser, and returns the total. */
   async function recount(names: readonly string[], wanted: URLSearchParams, own: Ask, signal: AbortSignal) {
     const { total } = await own([], Object.fromEntries(filtersOf(wanted)) as Filters);
-    const { facets } = await count(names, wanted, own, true);
-    showIn(signal, { facets, total: { count: total, isRecomputed: true } });
+    await loadCounts(names, wanted, own, true, signal);
+    showIn(signal, { total: { count: total, isRecomputed: true } });
     return total;
   }
 
-  /** The counts by some facets under the filters of the others, and `further` ones. */
-  async function count(
+  /** The counts by some facets under the filters of the others, and those of the shares where these are shown. */
+  async function loadCounts(
     names: readonly string[],
     wanted: URLSearchParams,
     ask: Ask,
     isRecomputed: boolean,
-    further: ReturnType<typeof wantedFor> = [],
+    signal: AbortSignal,
+    shares: ReturnType<typeof wantedFor> = [],
   ) {
     const filters = filtersOf(wanted);
     const asked = names.map((facet) => [facet, othersOf(facet, filters)] as [string, URLSearchParams]);
-    const counts = await countsOf(ask, [...asked, ...further]);
-    const found = asked.map(([facet, others]) => [
-      facet,
-      { counts: counts(facet, others), query, isRecomputed },
-    ]);
-    return { counts, facets: Object.fromEntries(found) as Shown["facets"] };
+    const counts = await countsOf(ask, [...asked, ...shares]);
+    showIn(signal, {
+      facets: Object.fromEntries(
+        asked.map(([facet, others]) => [facet, { counts: counts(facet, others), query, isRecomputed }]),
+      ),
+      ...(shares.length > 0 && { side: { kind: "shares", query, counts, isRecomputed } }),
+    });
   }
 
   /**
