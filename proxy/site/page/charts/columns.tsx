@@ -165,8 +165,6 @@ export interface Brushing {
 function useBrush(columnAt: (event: PointerEvent) => number, brushing: Brushing | undefined) {
   const [run, show] = useState<Run>();
   const drag = useRef<{ start: number; run: Run | undefined }>(undefined);
-  const latest = useRef(brushing);
-  latest.current = brushing;
   const reach = (column: number) => {
     if (!drag.current) return;
     const { start, run: before } = drag.current;
@@ -174,20 +172,20 @@ function useBrush(columnAt: (event: PointerEvent) => number, brushing: Brushing 
     if (`${next}` === `${before}`) return;
     drag.current.run = next;
     show(next);
-    latest.current?.moved(next);
+    brushing?.moved(next);
   };
   const stop = (isChosen: boolean) => {
     const { current } = drag;
     drag.current = undefined;
     show(undefined);
-    if (current) latest.current?.ended(isChosen ? current.run : undefined);
+    if (current) brushing?.ended(isChosen ? current.run : undefined);
   };
   // Always there: Escape may come before what the brush has moved is drawn.
   useEffect(() => {
     const cancel = ({ key }: KeyboardEvent) => key === "Escape" && stop(false);
     addEventListener("keydown", cancel);
     return () => removeEventListener("keydown", cancel);
-  }, []);
+  });
   if (!brushing) return { run, handlers: {} };
   const start = (column: number) => {
     drag.current ??= { start: column, run: undefined };

@@ -13,9 +13,6 @@ interface IntervalsProps {
   label: string;
 }
 
-/** An estimate of one series, and in words what of it lies above the axis: its share, and the end of its interval. */
-type Dot = ReturnType<typeof dotsOf>[number];
-
 /** How a series is drawn, by its place: the class of its marks, their symbol in text, and their shape in a legend. */
 export const forms = [
   { name: "first", symbol: "●", shape: "dot" },
@@ -39,6 +36,7 @@ function ticksOf(estimates: readonly Estimate[], mean = 0) {
   return ticksFor(0, top * 1000).map((value) => value / 1000);
 }
 
+/** The estimates of all series, and in words what of each lies above the axis: its share, and the end of its interval. */
 function dotsOf(names: readonly string[], all: readonly (readonly Estimate[])[], ceiling: number) {
   return all.flatMap((estimates, series) =>
     estimates.flatMap((estimate, group) => {
@@ -78,16 +76,16 @@ export function Intervals({ names, all, mean, label }: IntervalsProps) {
   return (
     <Picture height={height} label={label} texts={dots.map(({ title }) => title)}>
       {({ width, here }) => {
-        const [start, end] = [margin.left, width - margin.right];
-        const slot = (end - start) / names.length;
+        const { top, left: start } = margin;
+        const slot = (width - margin.right - start) / names.length;
         const x = (group: number) => start + slot * (group + 0.5);
         return (
           <>
             <text x={0} y={12} text-anchor="start">
               Disputed
             </text>
-            <Grid ticks={ticks} y={y} from={start} to={end} spell={percent} />
-            {mean !== undefined && <path class="mean" d={`M${start} ${y(mean)}H${end}`} />}
+            <Grid ticks={ticks} y={y} from={start} to={width - margin.right} spell={percent} />
+            {mean !== undefined && <path class="mean" d={`M${start} ${y(mean)}H${width - margin.right}`} />}
             {rows.map(({ series, what }) => (
               <text key={`${series} ${what}`} x={start - 8} y={rowOf(series, what)} text-anchor="end">
                 {areTwo
@@ -120,9 +118,25 @@ export function Intervals({ names, all, mean, label }: IntervalsProps) {
             {dots.map((dot, index) => {
               const at = x(dot.group) + (areTwo ? [-5, 5] : [0, 0])[dot.series]!;
               const few = isFew(dot.estimate) ? " few" : "";
+              const [share, low, high] = [y(dot.estimate.share), y(dot.estimate.low), y(dot.estimate.high)];
+              const isAbove = dot.share !== undefined;
+              // An arrow where the interval leaves the axis, and a cap where it ends.
+              const end = !dot.leaves
+                ? `M${at - 4} ${high}h8`
+                : isAbove
+                  ? ""
+                  : `M${at - 4} ${top - 7}l4 -4l4 4`;
               return (
                 <g key={index} class={`${forms[dot.series]?.name}${few}${index === here ? " here" : ""}`}>
-                  <Interval dot={dot} at={at} top={margin.top} y={y} />
+                  <path d={`M${at} ${low}V${dot.leaves && !isAbove ? top - 11 : high}`} />
+                  <path class="cap" d={`M${at - 4} ${low}h8${end}`} />
+                  {isAbove ? (
+                    <path class="mark beyond" d={`M${at} ${top - 12}l5 8h-10z`} />
+                  ) : dot.series === 0 ? (
+                    <circle class="mark" cx={at} cy={share} r={4} />
+                  ) : (
+                    <path class="mark" d={`M${at} ${share - 5}l5 5l-5 5l-5 -5z`} />
+                  )}
                   {(["share", "end"] as const).map((what) => {
                     const number = dot[what];
                     return (
@@ -141,32 +155,5 @@ export function Intervals({ names, all, mean, label }: IntervalsProps) {
         );
       }}
     </Picture>
-  );
-}
-
-interface IntervalProps {
-  dot: Dot;
-  at: number;
-  top: number;
-  y: (share: number) => number;
-}
-
-/** An interval with caps at its ends and the mark of its share, or with an arrow where it leaves the axis. */
-function Interval({ dot: { series, estimate, share, leaves }, at, top, y }: IntervalProps) {
-  const { low, high } = estimate;
-  const isAbove = share !== undefined;
-  const end = leaves ? (isAbove ? "" : `M${at - 4} ${top - 7}l4 -4l4 4`) : `M${at - 4} ${y(high)}h8`;
-  return (
-    <>
-      <path d={`M${at} ${y(low)}V${leaves && !isAbove ? top - 11 : y(high)}`} />
-      <path class="cap" d={`M${at - 4} ${y(low)}h8${end}`} />
-      {isAbove ? (
-        <path class="mark beyond" d={`M${at} ${top - 12}l5 8h-10z`} />
-      ) : series === 0 ? (
-        <circle class="mark" cx={at} cy={y(estimate.share)} r={4} />
-      ) : (
-        <path class="mark" d={`M${at} ${y(estimate.share) - 5}l5 5l-5 5l-5 -5z`} />
-      )}
-    </>
   );
 }

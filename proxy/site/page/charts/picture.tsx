@@ -33,7 +33,20 @@ export function Picture({
   ...handlers
 }: PictureProps) {
   const fixed = useContext(FixedWidth);
-  const { ref, width } = useWidth(320);
+  const frame = useRef<HTMLDivElement>(null);
+  const [width, setWidth] = useState(320);
+  // Before the first paint, and whenever the place changes.
+  useLayoutEffect(() => {
+    const element = frame.current;
+    if (!element) return undefined;
+    const measure = () => {
+      if (element.clientWidth >= leastWidth) setWidth(element.clientWidth);
+    };
+    measure();
+    const observer = new ResizeObserver(measure);
+    observer.observe(element);
+    return () => observer.disconnect();
+  }, []);
   const [place, go] = useState(0);
   const at = Math.min(place, texts.length - 1);
   if (fixed !== undefined)
@@ -70,7 +83,7 @@ export function Picture({
         } as const)
       : ({ role: "img" } as const);
   return (
-    <div class="frame" ref={ref}>
+    <div class="frame" ref={frame}>
       <svg class={`chart ${name}`} width={width} height={height} aria-label={label} {...role} {...handlers}>
         {children({ width, here: at })}
       </svg>
@@ -115,24 +128,6 @@ export function ticksFor(min: number, max: number): number[] {
 
 /** Whatever is narrower is hidden, or not laid out yet. */
 const leastWidth = 100;
-
-/** The width of an element in CSS pixels, known before its first paint and kept up to date. */
-function useWidth(fallback: number) {
-  const ref = useRef<HTMLDivElement>(null);
-  const [width, setWidth] = useState(fallback);
-  useLayoutEffect(() => {
-    const element = ref.current;
-    if (!element) return undefined;
-    const measure = () => {
-      if (element.clientWidth >= leastWidth) setWidth(element.clientWidth);
-    };
-    measure();
-    const observer = new ResizeObserver(measure);
-    observer.observe(element);
-    return () => observer.disconnect();
-  }, []);
-  return { ref, width };
-}
 
 /**
  * The bands of the tiers, lowest first, from the scores that have them: the service publishes tiers, not their borders.

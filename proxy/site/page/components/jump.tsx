@@ -26,24 +26,17 @@ const fixed: readonly Place[] = [
 ];
 
 /**
- * How well a place matches the typed text, lower is better: the whole name, its beginning, the beginning of a word,
- * anything within it. Undefined where it does not match.
+ * The places that match the typed text, the best first: by the whole name, its beginning, the beginning of a word, or
+ * anything within it. Equally good ones stay in their order.
  */
-function rankOf(text: string, typed: string): number | undefined {
-  const [name, part] = [foldCase(text), foldCase(typed)];
-  const at = name.indexOf(part);
-  if (at < 0) return undefined;
-  if (name === part) return 0;
-  if (at === 0) return 1;
-  return name.split(/[\s:]+/).some((word) => word.startsWith(part)) ? 2 : 3;
-}
-
-/** The places that match, the best first; equally good ones stay in their order. */
 function placesFor(typed: string, places: readonly Place[]): readonly Place[] {
-  const ranked = places.flatMap((place) => {
-    const rank = rankOf(place.text, typed);
-    return rank === undefined ? [] : [{ place, rank }];
-  });
+  const part = foldCase(typed);
+  const rankOf = ({ text }: Place) => {
+    const name = foldCase(text);
+    const isWord = name.split(/[\s:]+/).some((word) => word.startsWith(part));
+    return [name === part, name.startsWith(part), isWord, name.includes(part)].indexOf(true);
+  };
+  const ranked = places.map((place) => ({ place, rank: rankOf(place) })).filter(({ rank }) => rank >= 0);
   const found = ranked.toSorted((a, b) => a.rank - b.rank).map(({ place }) => place);
   const search = { text: `Search the archive for “${typed}”`, href: archive({ q: typed }) };
   return [...found.slice(0, shown), ...(typed ? [search] : [])];

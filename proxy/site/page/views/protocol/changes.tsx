@@ -1,10 +1,5 @@
 import { useState } from "preact/hooks";
-import type {
-  ScoreDimensions,
-  ScoreHistory,
-  ScoreList,
-  SnapshotList,
-} from "../../../../../schemas/envelopes.ts";
+import type { ScoreDimensions, ScoreHistory, ScoreList } from "../../../../../schemas/envelopes.ts";
 import { meanings } from "../../../../../schemas/meanings.ts";
 import { nameOf } from "../../../../../schemas/names.ts";
 import type { ProtocolScore } from "../../../../../schemas/records.ts";
@@ -139,42 +134,34 @@ function Moves({ dimensions }: { dimensions: readonly { key: string; before: num
   );
 }
 
-/** The last runs, newest first, each with the one before. */
+/**
+ * The last runs, newest first, each with the one before, as far as states can be read: a state that was published before
+ * a run took place holds the run before. Where all states were published later, as when runs are published one after
+ * another, the newest and the oldest of them are read.
+ */
 async function stepsBefore(api: Api, record: ProtocolScore, asOf: string | null, signal: AbortSignal) {
   const snapshots = await api.snapshots(signal);
   const shown = asOf ?? snapshots[0]?.snapshotId;
   // Newest first; only those that may hold an earlier run.
   let states = snapshots.slice(1 + snapshots.findIndex(({ snapshotId }) => snapshotId === shown));
-  const steps = [];
+  const steps: { before: ProtocolScore; later: ProtocolScore }[] = [];
   let later = record;
-  for (let run = 0; run < runs && states.length > 0; run += 1) {
-    const found = await runBefore(api, states, later, signal);
-    if (!found) break;
-    steps.push({ before: found.before, later });
-    states = states.slice(1 + states.indexOf(found.state));
-    later = found.before;
-  }
+  const step = async () => {
+    const state = states.find(({ publishedAt }) => publishedAt < later.updatedAt);
+    for (const each of state ? [state] : new Set([states[0], states.at(-1)])) {
+      if (!each) continue;
+      const before = await api.service.score(later.slug, { signal, asOf: each.snapshotId });
+      if (before.updatedAt >= later.updatedAt) continue;
+      steps.push({ before, later });
+      states = states.slice(1 + states.indexOf(each));
+      later = before;
+      return;
+    }
+    // Nor is there one further back.
+    states = [];
+  };
+  for (let run = 0; run < runs; run += 1) await step();
   return steps;
-}
-
-/**
- * The state with the run before one, as far as states can be read: a state that was published before a run took place
- * holds the run before. Where all states were published later, as when runs are published one after another, the newest
- * and the oldest of them are read.
- */
-async function runBefore(
-  api: Api,
-  states: SnapshotList["snapshots"],
-  later: ProtocolScore,
-  signal: AbortSignal,
-) {
-  const state = states.find(({ publishedAt }) => publishedAt < later.updatedAt);
-  for (const each of state ? [state] : new Set([states[0], states.at(-1)])) {
-    if (!each) continue;
-    const before = await api.service.score(later.slug, { signal, asOf: each.snapshotId });
-    if (before.updatedAt < later.updatedAt) return { state: each, before };
-  }
-  return undefined;
 }
 
 interface HistoryProps {

@@ -9,7 +9,7 @@ import { Loading, View } from "../../components/view.tsx";
 import { useLoaded, useSite } from "../../model/hooks.ts";
 import { replaceAddress } from "../../model/state.ts";
 import { ago, counted, grouped, minutes, numberOf, tiers } from "../../model/words.ts";
-import { addressOf, type Choice, choiceIn, chosenFrom, sortedBy, Table, toggled } from "./table.tsx";
+import { addressOf, type Choice, choiceIn, chosenFrom, Table } from "./table.tsx";
 
 export function Scores({ query }: { query: URLSearchParams }) {
   const { api } = useSite();
@@ -41,7 +41,10 @@ function Board({ scores, query }: { scores: readonly ScoreListEntry[]; query: UR
   const chosen = chosenFrom(scores, choice);
   // A new entry in the history for every choice would make the back button useless.
   const choose = (next: Choice) => replaceAddress(store, addressOf(next));
-  const toggle = (tier: ForgeTier) => choose(toggled(choice, tier));
+  const toggle = (tier: ForgeTier) => {
+    const others = choice.tiers.filter((name) => name !== tier);
+    choose({ ...choice, tiers: choice.tiers.includes(tier) ? others : [...others, tier] });
+  };
   const find = "Find a protocol, category, chain or TVL";
   return (
     <>
@@ -86,7 +89,10 @@ function Board({ scores, query }: { scores: readonly ScoreListEntry[]; query: UR
         scores={scores}
         chosen={chosen}
         choice={choice}
-        sortBy={(column) => choose(sortedBy(choice, column))}
+        sortBy={(column) => {
+          const descending = choice.column === column ? !choice.descending : !column.ascending;
+          choose({ ...choice, column, descending });
+        }}
       />
       <TakeAlong
         name="scores"

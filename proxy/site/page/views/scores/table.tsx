@@ -132,21 +132,6 @@ export function addressOf({ text, tiers: chosen, column, descending }: Choice): 
   return query.size > 0 ? `#/?${query}` : "#/";
 }
 
-/** The choice after a click on the heading of a column. */
-export function sortedBy(choice: Choice, column: Column): Choice {
-  const descending = choice.column === column ? !choice.descending : !column.ascending;
-  return { ...choice, column, descending };
-}
-
-/** The choice after a click on a tier. While none is chosen, all are shown. */
-export function toggled(choice: Choice, tier: ForgeTier): Choice {
-  const isChosen = choice.tiers.includes(tier);
-  return {
-    ...choice,
-    tiers: isChosen ? choice.tiers.filter((name) => name !== tier) : [...choice.tiers, tier],
-  };
-}
-
 export function chosenFrom(scores: readonly ScoreListEntry[], choice: Choice): ScoreListEntry[] {
   const { by } = choice.column;
   const sign = choice.descending ? -1 : 1;
