@@ -45,9 +45,7 @@ export function Reliability({ query, filters, counts }: ReliabilityProps) {
       )}
       {!isEmpty && (
         <p class="quiet">
-          Dots are the share of <Term about="disputed">disputed</Term> markets, bars their 95 % intervals
-          after Wilson, and n the number of markets; {marks}{" "}
-          {!other && `The dashed line is the share of all of them, ${percent(one.whole.share)}. `}
+          Dots are the share of <Term about="disputed">disputed</Term> markets, bars their {marksOf(all)}{" "}
           Differences have intervals after Newcombe, and the trend is tested after Cochran and Armitage. A
           filter by dispute does not apply here.
         </p>
@@ -108,8 +106,11 @@ function Versions({ query, all }: { query: URLSearchParams; all: readonly string
   );
 }
 
-const marks =
-  "hollow dots are of fewer than 30, and arrows with a number are shares, or upper ends of intervals, above the picture.";
+/** What bars and the other marks of a picture are. */
+const marksOf = ([one, other]: readonly Series[]) =>
+  "95 % intervals after Wilson, and n the number of markets; hollow dots are of fewer than 30, and arrows with a " +
+  "number are shares, or upper ends of intervals, above the picture." +
+  (one && !other ? ` The dashed line is the share of all of them, ${percent(one.whole.share)}.` : "");
 
 const columns = [
   ...["Group", "Formula"].map((title) => ({ title })),
@@ -169,10 +170,7 @@ function Shares({ title, facet, names, all, filters, isCompared }: SharesProps) 
         picture={() => (
           <div class={isCompared ? "compared" : ""}>
             {picture}
-            <p>
-              Bars are 95 % intervals after Wilson, and n the number of markets; {marks}
-              {!other && ` The dashed line is the share of all of them, ${percent(one.whole.share)}.`}
-            </p>
+            <p>Bars are {marksOf(all)}</p>
           </div>
         )}
         asked={() =>
