@@ -10,6 +10,8 @@ import {
   filterParameters,
   idParameter,
   partsParameter,
+  type QueryParameter,
+  sinceParameter,
 } from "./query.ts";
 import { HistoricalMarket, ProtocolScore } from "./records.ts";
 import { FeedMessage } from "./rooms/feed.ts";
@@ -43,7 +45,7 @@ export interface Endpoint {
   credentials: "checked" | "address" | "none";
   /** The answer is made from many stored objects, so the proxy limits how many it makes at a time. */
   heavy?: true;
-  query: readonly string[];
+  query: readonly QueryParameter[];
   /**
    * What answers it in place of a handler of the API: a `file` of the service, or a `protocol` with middleware of its
    * own, which lets pages of the service itself and of loopback read the answer.
@@ -81,7 +83,11 @@ const archive = { ...metered, plan: "aegis" } as const;
 /** Addresses of Delta Sharing. That protocol specifies them, so they are not in our OpenAPI document. */
 const shares = `${sharingRoot}/shares` as const;
 const tables = `${shares}/:share/schemas/:schema/tables` as const;
-const pages = ["maxResults", "pageToken"] as const;
+/** Parameters of Delta Sharing. */
+const named = (...names: string[]): QueryParameter[] =>
+  names.map((name) => ({ name, type: "text", schema: z.string(), meaning: "As Delta Sharing has it." }));
+const pages = named("maxResults", "pageToken");
+const signature = named("key", "expires", "sp", "sig");
 
 /**
  * The endpoint table (INTERFACE 4). Routing, access, quotas, the OpenAPI document and the table of `proxy/README.md`
@@ -92,7 +98,7 @@ export const endpoints = {
     ...metered,
     path: "/api/v1/scores",
     plan: "free",
-    query: [asOfParameter.name],
+    query: [asOfParameter],
     response: envelopes.ScoreList,
     summary: "All scored protocols with their current BRI and Forge Scale",
   },
@@ -100,7 +106,7 @@ export const endpoints = {
     ...metered,
     path: "/api/v1/scores/:slug",
     plan: "free",
-    query: [asOfParameter.name],
+    query: [asOfParameter],
     response: ProtocolScore,
     summary: "Full score breakdown of one protocol",
   },
@@ -117,7 +123,7 @@ export const endpoints = {
     ...metered,
     path: "/api/v1/scores/:slug/history",
     plan: "developer",
-    query: [asOfParameter.name],
+    query: [asOfParameter],
     response: envelopes.ScoreHistory,
     summary: "Seven days of score history",
   },
@@ -125,7 +131,7 @@ export const endpoints = {
     ...metered,
     path: "/api/v1/scores/:slug/dimensions",
     plan: "developer",
-    query: [asOfParameter.name],
+    query: [asOfParameter],
     response: envelopes.ScoreDimensions,
     summary: "Dimension breakdown with change and percentile",
   },
@@ -133,7 +139,7 @@ export const endpoints = {
     ...metered,
     path: "/api/v1/scores/:slug/proof",
     plan: "free",
-    query: [asOfParameter.name],
+    query: [asOfParameter],
     response: envelopes.ScoreProof,
     summary: "The score of one protocol, and the proof that it was published",
   },
@@ -149,7 +155,7 @@ export const endpoints = {
     ...archive,
     path: "/api/v1/markets/historical",
     heavy: true,
-    query: [...archiveParameters, asOfParameter].map(({ name }) => name),
+    query: [...archiveParameters, asOfParameter],
     response: envelopes.MarketPage,
     summary: "Archive of resolved prediction markets, newest first, with filters and exact totals",
   },
@@ -157,7 +163,7 @@ export const endpoints = {
     ...archive,
     path: "/api/v1/markets/facets",
     heavy: true,
-    query: [...facetParameters, ...filterParameters, asOfParameter].map(({ name }) => name),
+    query: [...facetParameters, ...filterParameters, asOfParameter],
     response: envelopes.MarketFacets,
     summary: "Exact numbers of markets by label, score or month, under any filters",
   },
@@ -165,7 +171,7 @@ export const endpoints = {
     ...archive,
     path: "/api/v1/markets/changes",
     heavy: true,
-    query: changesParameters.map((parameter) => parameter.name),
+    query: changesParameters,
     response: envelopes.ChangeLine,
     media: ndjson,
     summary: "What differs between two snapshots of the archive, as one NDJSON answer",
@@ -187,7 +193,7 @@ export const endpoints = {
     ...archive,
     path: "/api/v1/markets/index",
     heavy: true,
-    query: [asOfParameter.name],
+    query: [asOfParameter],
     response: envelopes.MarketIndex,
     summary: "What the filter index consists of, and the proof that it was published",
   },
@@ -195,7 +201,7 @@ export const endpoints = {
     ...archive,
     path: "/api/v1/markets/index/sections",
     heavy: true,
-    query: [partsParameter.name],
+    query: [partsParameter],
     response: envelopes.IndexBytes,
     media: octets,
     summary: "Up to 100 parts of the filter index by their hashes, one after the other",
@@ -204,7 +210,7 @@ export const endpoints = {
     ...archive,
     path: "/api/v1/markets/index/absence",
     heavy: true,
-    query: [idParameter.name, asOfParameter.name],
+    query: [idParameter, asOfParameter],
     response: envelopes.MarketAbsence,
     summary: "All that shows that no market has an id, and the proof that it was published",
   },
@@ -219,7 +225,7 @@ export const endpoints = {
   getMarket: {
     ...archive,
     path: "/api/v1/markets/:id",
-    query: [asOfParameter.name],
+    query: [asOfParameter],
     response: HistoricalMarket,
     summary: "One market of the archive",
   },
@@ -227,7 +233,7 @@ export const endpoints = {
     ...archive,
     path: "/api/v1/markets/:id/proof",
     heavy: true,
-    query: [asOfParameter.name],
+    query: [asOfParameter],
     response: envelopes.MarketProof,
     summary: "One market, and the proof that it was published",
   },
@@ -254,13 +260,13 @@ export const endpoints = {
   tableVersion: {
     ...archive,
     path: `${tables}/:table/version`,
-    query: ["startingTimestamp"],
+    query: named("startingTimestamp"),
     summary: "Delta Sharing: the newest version of a table, or the first since a time",
   },
   tableMetadata: {
     ...archive,
     path: `${tables}/:table/metadata`,
-    query: ["version", "timestamp"],
+    query: named("version", "timestamp"),
     summary: "Delta Sharing: the columns of a table",
   },
   queryTable: {
@@ -273,21 +279,21 @@ export const endpoints = {
   tableChanges: {
     ...archive,
     path: `${tables}/:table/changes`,
-    query: [
+    query: named(
       "startingVersion",
       "startingTimestamp",
       "endingVersion",
       "endingTimestamp",
       "includeHistoricalMetadata",
       "includeHistoricalProtocol",
-    ],
+    ),
     summary: "Delta Sharing: what versions of a table changed",
   },
   sharedChanges: {
     ...archive,
     path: `${sharingRoot}/files/:changes/:hash.parquet`,
     credentials: "address",
-    query: ["key", "expires", "sp", "sig"],
+    query: signature,
     media: parquet,
     summary: "Delta Sharing: a file of changes, for 15 minutes after they were asked for",
   },
@@ -295,7 +301,7 @@ export const endpoints = {
     ...archive,
     path: `${sharingRoot}/files/:hash.parquet`,
     credentials: "address",
-    query: ["key", "expires", "sp", "sig"],
+    query: signature,
     media: parquet,
     summary: "Delta Sharing: a file, for 15 minutes after a query named it",
   },
@@ -311,7 +317,7 @@ export const endpoints = {
     method: "WS",
     path: "/api/v1/ws/scores",
     plan: "developer",
-    query: ["since"],
+    query: [sinceParameter],
     response: FeedMessage,
     summary: "Live feed of score changes",
   },

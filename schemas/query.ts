@@ -5,6 +5,7 @@ import {
   facetLimit,
   facetNames,
   filterFields,
+  type IntegerRange,
   otherParameters,
   paging,
   parameterNames,
@@ -29,11 +30,19 @@ export const maxCursorLength = 6144;
 const timeText = timePattern.source.replaceAll(/\?<\w+>/g, "");
 const TimeText = z.string().regex(new RegExp(timeText));
 
+type Values = Pick<QueryParameter, "type" | "schema">;
+
+export const integerIn = ({ min, max }: IntegerRange): Values => ({
+  type: `integer ${min}..${max}`,
+  schema: integerBetween(min, max),
+});
+const received = integerIn({ min: 0, max: paging.maxPage });
+const snapshotId: Values = { type: "snapshot id", schema: Digest };
+
 /** The query parameter of the live feed (INTERFACE 6). */
 export const sinceParameter: QueryParameter = {
   name: "since",
-  type: "snapshot id",
-  schema: Digest,
+  ...snapshotId,
   meaning: "Snapshot to resume from: changes since then are sent first.",
 };
 
@@ -41,21 +50,18 @@ export const sinceParameter: QueryParameter = {
 export const changesParameters: readonly QueryParameter[] = [
   {
     name: "since",
-    type: "snapshot id",
-    schema: Digest,
+    ...snapshotId,
     meaning: "Snapshot that the caller's copy has.",
     required: true,
   },
   {
     name: "until",
-    type: "snapshot id",
-    schema: Digest,
+    ...snapshotId,
     meaning: "Snapshot that the copy is to have; the current one if left out.",
   },
   {
     name: "skip",
-    type: `integer 0..${paging.maxPage}`,
-    schema: integerBetween(0, paging.maxPage),
+    ...received,
     meaning: "With until only: how many lines of the answer have been received.",
   },
 ];
@@ -115,16 +121,10 @@ export const filterParameters: readonly QueryParameter[] = [
 /** Every query parameter of the archive (INTERFACE 4.5), in the order of the documentation. */
 export const archiveParameters: readonly QueryParameter[] = [
   ...filterParameters,
-  {
-    name: "page",
-    type: `integer 1..${paging.maxPage}`,
-    schema: integerBetween(1, paging.maxPage),
-    meaning: "Page number, 1 if left out.",
-  },
+  { name: "page", ...integerIn({ min: 1, max: paging.maxPage }), meaning: "Page number, 1 if left out." },
   {
     name: "pageSize",
-    type: `integer 1..${paging.maxPageSize}`,
-    schema: integerBetween(1, paging.maxPageSize),
+    ...integerIn({ min: 1, max: paging.maxPageSize }),
     meaning: `Markets per page, ${paging.defaultPageSize} if left out.`,
   },
   {
@@ -135,8 +135,7 @@ export const archiveParameters: readonly QueryParameter[] = [
   },
   {
     name: "skip",
-    type: `integer 0..${paging.maxPage}`,
-    schema: integerBetween(0, paging.maxPage),
+    ...received,
     meaning: "NDJSON or CSV with a cursor only: how many markets behind the cursor have been received.",
   },
 ];
@@ -161,8 +160,7 @@ export const facetParameters: readonly QueryParameter[] = [
   },
   {
     name: "limit",
-    type: `integer 1..${facetLimit.max}`,
-    schema: integerBetween(1, facetLimit.max),
+    ...integerIn({ min: 1, max: facetLimit.max }),
     meaning: `The most values listed of each, ${facetLimit.otherwise} if left out; the others are counted together.`,
   },
 ];
@@ -175,11 +173,10 @@ function describeField(row: FilterField): QueryParameter[] {
   return parameterNames(row).map((name) => ({ name, ...valuesOf(row), meaning: filterMeaning(row) }));
 }
 
-function valuesOf(row: FilterField): Pick<QueryParameter, "type" | "schema"> {
+function valuesOf(row: FilterField): Values {
   if (row.kind === "label") return { type: `string of up to ${maxLabelBytes} bytes`, schema: Label.min(1) };
   if (row.values === booleanNames) return { type: "boolean", schema: z.boolean() };
-  if (!row.values)
-    return { type: `integer ${row.min}..${row.max}`, schema: integerBetween(row.min, row.max) };
+  if (!row.values) return integerIn(row);
   const schema = z.enum(row.values);
   return { type: row.values.join(" | "), schema: row.several ? commaSeparated(schema) : schema };
 }

@@ -66,7 +66,7 @@ export function createAgents(
     const id = (given.proof === true && tool.proof) || tool.endpoint;
     const endpoint: Endpoint = endpoints[id];
     const shape = shapes[known];
-    const row = { ...endpoint, query: parametersOf(tool).map((parameter) => parameter.name) };
+    const row = { ...endpoint, query: parametersOf(tool) };
     try {
       locals.search = queryOf(given);
       // The arguments came in the body of the request for this call, so it has no body of its own to check.

@@ -34,7 +34,7 @@ export function checksOf(endpoint: Endpoint, services: AppServices): Check[] {
     requireLaunched(endpoint), // 501
     ...(credentials === "none" ? [] : [requirePlanOf(endpoint, services)]), // 401, 403
     ...(metered ? [takeUnit(services)] : []), // 429
-    ...(endpoint.query.includes(asOfParameter.name) ? [requirePlanOfSnapshot(services)] : []), // 403
+    ...(endpoint.query.includes(asOfParameter) ? [requirePlanOfSnapshot(services)] : []), // 403
     ...(body ? [readBody(body, services.limits)] : []), // 415, 413, 400
     requireQuery, // 400
   ];
@@ -72,7 +72,7 @@ function requirePlanOf(endpoint: Endpoint, services: PlanServices): Check {
   return (_request, { caller, asOf, queryFault, search }) => {
     requirePlan(caller!, endpoint.plan, { contact });
     // A plan is asked for before a query is refused, so also where the fault hides what asOf would mean.
-    const faulty = queryFault !== undefined && endpoint.query.includes(asOfParameter.name);
+    const faulty = queryFault !== undefined && endpoint.query.includes(asOfParameter);
     if (asOf || (faulty && search.split("&").some((pair) => pair.startsWith(`${asOfParameter.name}=`))))
       requirePlan(caller!, "developer", { what: asOfParameter.name, contact });
     if (asOf && "time" in asOf) requireSince(services, caller!, asOf.time);
@@ -107,9 +107,10 @@ function takeUnit({ quota }: Pick<AppServices, "quota">): Check {
 
 /** Reads the query once. Its faults are reported after the unit is taken, but access depends on its `asOf`. */
 function readQuery({ query }: Endpoint): Check {
+  const names = query.map(({ name }) => name);
   return (_request, exchange) => {
     try {
-      const parameters = readParameters(exchange.search, query);
+      const parameters = readParameters(exchange.search, names);
       exchange.asOf = parseAsOf(parameters);
       exchange.parameters = parameters;
     } catch (error) {

@@ -11,16 +11,7 @@ import {
 } from "../envelopes.ts";
 import { paging } from "../filters.ts";
 import { csv, ndjson } from "../media.ts";
-import {
-  archiveParameters,
-  asOfParameter,
-  changesParameters,
-  facetParameters,
-  idParameter,
-  partsParameter,
-  type QueryParameter,
-  sinceParameter,
-} from "../query.ts";
+import { asOfParameter } from "../query.ts";
 import {
   Digest,
   ExportName,
@@ -41,13 +32,17 @@ export const tags = [
   { name: "Service", description: "The service itself. Nothing here is metered." },
 ] as const;
 
+type Tag = (typeof tags)[number]["name"];
+
+function tagOf(path: string): Tag {
+  if (path.startsWith("/api/v1/markets")) return "Archive";
+  if (path.startsWith("/api/v1/snapshots")) return "Snapshots";
+  return /^\/api\/v1\/(?:scores|tiers|ws)/.test(path) ? "Scores" : "Service";
+}
+
 /** What the document says of an endpoint beyond its row of the endpoint table. */
 interface Notes extends Answers {
-  tag: (typeof tags)[number]["name"];
-  /** Set where they are not those of the archive. */
-  parameters?: readonly QueryParameter[];
   text?: string;
-  messages?: object;
 }
 
 /** Endpoints in the document: those that answer data. Pages for people are not part of the API. */
@@ -68,42 +63,31 @@ const partsText =
   "markets, 32 bytes each, from the oldest up.";
 const partsPrice = "It costs one unit for every 256 KiB, taken as they are sent.";
 
-const notes: Record<DescribedId, Notes> = {
-  listScores: { tag: "Scores", etag: true, codes: ["UPSTREAM_ERROR"], headers: stale },
-  getScore: { tag: "Scores", etag: true, codes: ["UPSTREAM_ERROR"], headers: stale },
+const notes: Partial<Record<DescribedId, Notes>> = {
+  listScores: { codes: ["UPSTREAM_ERROR"], headers: stale },
+  getScore: { codes: ["UPSTREAM_ERROR"], headers: stale },
   batchScores: {
-    tag: "Scores",
+    uncached: true,
     text:
       `At most ${maxBatchSlugs} slugs and 16 KiB. Records come in the order asked, each slug once; ` +
       "slugs that are not scored are listed in `notFound`, and are no error.",
   },
   scoreHistory: {
-    tag: "Scores",
-    etag: true,
     text: `The scoring runs of the ${historyDays} days up to the protocol's newest one, oldest first.`,
   },
-  scoreDimensions: { tag: "Scores", etag: true },
   scoreProof: {
-    tag: "Scores",
-    etag: true,
     text: `\`proof\` leads from the text in \`score\` to the commit's \`entry\` in the public log. ${proofText}`,
   },
   tiers: {
-    tag: "Scores",
-    etag: true,
     text:
       "`changes` are the newest first, at most 500, as the snapshots tell that are kept: `at` is when the first of " +
       "them with the new tier was published, and `since` when the oldest of them was.",
   },
   scoreFeed: {
-    tag: "Scores",
     codes: ["UPGRADE_REQUIRED", "TOO_MANY_CONNECTIONS"],
     text: feedText(answerExample("scoreFeed")),
-    messages: feedMessages,
   },
   marketsHistorical: {
-    tag: "Archive",
-    etag: true,
     headers: ["Link"],
     line: "HistoricalMarket",
     codes: ["CURSOR_MISMATCH", "INVALID_CURSOR", "CURSOR_EXPIRED", "TOO_MANY_CONNECTIONS"],
@@ -120,18 +104,13 @@ const notes: Record<DescribedId, Notes> = {
       "the number of whole markets received as `skip`.",
   },
   marketFacets: {
-    tag: "Archive",
-    etag: true,
     text:
       "Counts the markets that match the filters by each of the fields in `by`: labels by value, scores in " +
       "buckets, and times by UTC month. Every figure is exact, and the buckets of a facet, with `other`, " +
       "add up to `total`. Labels that differ in letter case only are different values.",
   },
   marketChanges: {
-    tag: "Archive",
-    etag: true,
     line: "ChangeLine",
-    parameters: changesParameters,
     headers: ["X-Since-Snapshot-Id", "X-Count", "X-Archive-Root"],
     codes: ["SNAPSHOT_NOT_FOUND", "SNAPSHOT_EXPIRED", "TOO_MANY_CONNECTIONS"],
     text:
@@ -145,15 +124,11 @@ const notes: Record<DescribedId, Notes> = {
       "`X-Snapshot-Id` as `until` and the number of whole lines received as `skip`.",
   },
   listExports: {
-    tag: "Archive",
-    etag: true,
     text:
       "Columns are those of a record, typed, the scores of the dimensions by their keys, and `json`, the text byte for byte. An export is made some " +
       "time after its snapshot, and not of each.",
   },
   exportFile: {
-    tag: "Archive",
-    etag: true,
     ranges: true,
     codes: ["SNAPSHOT_NOT_FOUND", "RANGE_NOT_SATISFIABLE", "TOO_MANY_CONNECTIONS"],
     text:
@@ -163,71 +138,53 @@ const notes: Record<DescribedId, Notes> = {
       "with the whole file.",
   },
   marketIndex: {
-    tag: "Archive",
-    etag: true,
     text:
       "Totals, facets and pages of markets follow from these bytes, which can be checked against `indexRoot` " +
       "in `entry`. `inclusion` leads from `entry` to the tree that `checkpoint` signs.",
   },
   indexPart: {
-    tag: "Archive",
-    etag: true,
     ranges: true,
     codes: ["SECTION_NOT_FOUND", "RANGE_NOT_SATISFIABLE", "TOO_MANY_CONNECTIONS"],
     text: `${partsText} ${partsPrice}`,
   },
   indexParts: {
-    tag: "Archive",
-    etag: true,
-    parameters: [partsParameter],
     codes: ["SECTION_NOT_FOUND", "TOO_MANY_CONNECTIONS"],
     text: `They come in the order asked; what names them tells their lengths. ${partsText} ${partsPrice}`,
   },
   marketAbsence: {
-    tag: "Archive",
-    etag: true,
-    parameters: [idParameter, asOfParameter],
     codes: ["NOT_FOUND"],
     text:
       "Of the ids of each segment, which are sorted by the first 32 bits of their SHA-256, come the chunks around the " +
       "place of this one. They can be checked against `indexRoot` in `entry`. 404 when a market has the id. At " +
       "a million markets an answer has about 80 kB.",
   },
-  getMarket: { tag: "Archive", etag: true },
   marketProof: {
-    tag: "Archive",
-    etag: true,
     text:
       "`proof` leads from the text in `market` to the commit's `entry` in the public log. Its hashes " +
       `take at most 1.5 KiB at a million markets and 10,000 commits. ${proofText}`,
   },
   listSnapshots: {
-    tag: "Snapshots",
+    uncached: true,
     text:
       `At most ${maxSnapshotsListed}: those that neither a rollback withdrew nor a collection deleted. ` +
       "Give an id as `asOf`, or any time: scores, histories, dimensions, pages, rows, facets, markets, " +
       "proofs and the index are then answered as they were.",
   },
-  status: { tag: "Service", codes: ["SNAPSHOT_UNAVAILABLE"] },
+  status: { uncached: true, codes: ["SNAPSHOT_UNAVAILABLE"] },
   checkpoint: {
-    tag: "Service",
-    etag: true,
     codes: ["NOT_FOUND", "SNAPSHOT_UNAVAILABLE"],
     text: "404 when the publisher does not sign. Keep it: the log of every later one must begin with this one's.",
   },
   log: {
-    tag: "Service",
-    etag: true,
     codes: ["UPSTREAM_TIMEOUT", "SNAPSHOT_UNAVAILABLE"],
     text:
       "The names of c2sp.org/tlog-tiles: `checkpoint`, `tile/LEVEL/INDEX`, `tile/entries/INDEX`, both with " +
       "`.p/WIDTH` where they are partial, and `checkpoints/SIZE` for every size that was signed. The " +
       "slashes in a name are written as they are: a client that sends `%2F` in their place gets 404.",
   },
-  usage: { tag: "Service", codes: ["QUOTA_UNAVAILABLE"] },
-  healthz: { tag: "Service" },
-  readyz: { tag: "Service", codes: ["SNAPSHOT_UNAVAILABLE", "QUOTA_UNAVAILABLE"] },
-  openapi: { tag: "Service", etag: true },
+  usage: { uncached: true, codes: ["QUOTA_UNAVAILABLE"] },
+  healthz: { uncached: true },
+  readyz: { uncached: true, codes: ["SNAPSHOT_UNAVAILABLE", "QUOTA_UNAVAILABLE"] },
 };
 
 /** The operation of every endpoint in the document. A WebSocket becomes the GET that opens it. */
@@ -239,23 +196,25 @@ export function operationsOf(table: Record<EndpointId, Endpoint>) {
   }));
 }
 
-const described = Object.keys(endpoints).filter((id): id is DescribedId => id in notes);
+const described = Object.entries<Endpoint>(endpoints).flatMap(([id, { response }]) =>
+  response ? [id as DescribedId] : [],
+);
 
 function operationOf(id: DescribedId, endpoint: Endpoint): ZodOpenApiOperationObject {
-  const { tag, text, parameters, messages, ...answers } = notes[id];
+  const { text, ...answers }: Notes = notes[id] ?? {};
   const example = endpoint.method === "WS" ? undefined : answerExample(id);
   const body = requestBodyOf(endpoint);
   return {
     operationId: id,
-    tags: [tag],
+    tags: [tagOf(endpoint.path)],
     summary: endpoint.summary,
     description: [planText(endpoint), text].filter((part) => part !== undefined).join("\n\n"),
     "x-plan": endpoint.plan,
     security: securityOf(endpoint),
-    requestParams: parametersOf(endpoint, parameters),
+    requestParams: parametersOf(endpoint),
     ...(body && { requestBody: body }),
     responses: responsesOf(id, endpoint, { ...answers, example }),
-    ...(messages && { "x-messages": messages }),
+    ...(endpoint.method === "WS" && { "x-messages": feedMessages }),
   };
 }
 
@@ -266,7 +225,7 @@ function planText({ plan, metered, credentials, availability, query }: Endpoint)
   const soon =
     availability === "announced" ? " Announced, not available yet: answers 501 `COMING_SOON`." : "";
   const back =
-    plan !== "aegis" && query.includes(asOfParameter.name)
+    plan !== "aegis" && query.includes(asOfParameter)
       ? ` \`${asOfParameter.name}\` needs a Developer key, and Aegis for more than ${historyDays} days back.`
       : "";
   return `${who} ${cost}${soon}${back}`;
@@ -288,21 +247,15 @@ function requestBodyOf({ body }: Endpoint): ZodOpenApiOperationObject["requestBo
   };
 }
 
-const queryParameters = [...facetParameters, ...archiveParameters, asOfParameter, sinceParameter];
-
-function parametersOf(
-  { path, query }: Endpoint,
-  parameters: readonly QueryParameter[] = queryParameters,
-): ZodOpenApiParameters {
-  const asked = parameters.filter(({ name }) => query.includes(name));
-  const inQuery = asked.map(({ name, schema, meaning, required }) => {
+function parametersOf({ path, query }: Endpoint): ZodOpenApiParameters {
+  const inQuery = query.map(({ name, schema, meaning, required }) => {
     const sent = schema instanceof z.ZodArray ? joined(schema) : schema;
     return [name, (required ? sent : sent.optional()).describe(meaning)];
   });
   const named = Object.entries(pathParameters).filter(([name]) => new RegExp(`/[:*]${name}(/|$)`).test(path));
   return {
     ...(named.length > 0 && { path: z.object(Object.fromEntries(named)) }),
-    ...(asked.length > 0 && { query: z.object(Object.fromEntries(inQuery)) }),
+    ...(query.length > 0 && { query: z.object(Object.fromEntries(inQuery)) }),
   };
 }
 

@@ -44,8 +44,8 @@ function hasProblemExample(code: ErrorCode, id: EndpointId): boolean {
 
 /** What an endpoint can answer beyond what follows from its row of the endpoint table. */
 export interface Answers {
-  /** Answers have an ETag, so 304 is possible. */
-  etag?: true;
+  /** Answers have no ETag, so 304 is not possible. */
+  uncached?: true;
   /** Error codes that do not follow from the row. */
   codes?: readonly ErrorCode[];
   headers?: readonly HeaderName[];
@@ -79,7 +79,7 @@ function codesOf(endpoint: Endpoint, { codes = [] }: Pick<Answers, "codes">): Er
     if (path.startsWith("/api/")) add("INVALID_PARAMETER");
     if (path.includes(":slug")) add("PROTOCOL_NOT_FOUND");
     if (path.includes(":id")) add("MARKET_NOT_FOUND");
-    if (query.includes(asOfParameter.name)) {
+    if (query.includes(asOfParameter)) {
       add("SNAPSHOT_NOT_FOUND", "SNAPSHOT_EXPIRED");
       // Earlier snapshots need a higher plan than the current one.
       add("API_KEY_REQUIRED", "AEGIS_REQUIRED");
@@ -101,7 +101,7 @@ export function responsesOf(id: EndpointId, endpoint: Endpoint, answers: Answers
 }
 
 function successOf(id: EndpointId, endpoint: Endpoint, answers: Answers): ZodOpenApiResponsesObject {
-  const { etag, headers = [], example, line, ranges } = answers;
+  const { uncached, headers = [], example, line, ranges } = answers;
   const isLines = endpoint.media === ndjson;
   const limits = endpoint.metered ? rateLimit : [];
   if (endpoint.method === "WS") {
@@ -109,7 +109,7 @@ function successOf(id: EndpointId, endpoint: Endpoint, answers: Answers): ZodOpe
     const names = ["X-Request-Id", "X-Snapshot-Id", ...limits, ...upgrade] as const;
     return { 101: { description: "The connection is live.", headers: references(names) } };
   }
-  const names = [...common, ...limits, ...(etag ? (["ETag"] as const) : [])];
+  const names = [...common, ...limits, ...(uncached ? [] : (["ETag"] as const))];
   const extra = [...(line && !isLines ? ofLines : []), ...(ranges ? (["Accept-Ranges"] as const) : [])];
   const found: ZodOpenApiResponseObject = {
     description: endpoint.summary,
@@ -136,7 +136,7 @@ function successOf(id: EndpointId, endpoint: Endpoint, answers: Answers): ZodOpe
     description: "The range that was asked for.",
     headers: references([...names, ...extra, "Content-Range"]),
   };
-  return { 200: found, ...(ranges && { 206: part }), ...(etag && { 304: held }) };
+  return { 200: found, ...(ranges && { 206: part }), ...(!uncached && { 304: held }) };
 }
 
 /**

@@ -4,8 +4,8 @@ import { BatchRequest, historyDays, maxBatchSlugs, type Problem } from "../envel
 import { facetNames, paging } from "../filters.ts";
 import { marketDimensionKeys } from "../market.ts";
 import { meanings } from "../meanings.ts";
-import { archiveParameters, asOfParameter, facetParameters, type QueryParameter } from "../query.ts";
-import { Digest, integerBetween, MarketId } from "../records.ts";
+import { integerIn, type QueryParameter } from "../query.ts";
+import { Digest, MarketId } from "../records.ts";
 
 type AskedId = Exclude<EndpointId, AnsweredBy<"protocol">>;
 
@@ -57,10 +57,6 @@ const proof: QueryParameter = {
   meaning:
     "Whether to give what proves that this record was published: hashes that lead to the signed public log.",
 };
-const integer = (name: string, min: number, max: number, meaning: string): QueryParameter => {
-  return { name, type: `integer ${min}..${max}`, schema: integerBetween(min, max), meaning };
-};
-
 const filtering =
   "Filters combine: a market must meet all of them, and without any the whole archive is meant. min_ and max_ bound " +
   `scores and are inclusive. composite: ${meanings.composite.meaning} The dimensions (${marketDimensionKeys.join(", ")}): ` +
@@ -86,18 +82,16 @@ export const tools = {
       "The riskiest come last: to list the 10 riskiest, give as skip what count is, less 10.",
     endpoint: "listScores",
     own: [
-      integer(
-        "limit",
-        1,
-        toolLimits.scores.most,
-        `The most protocols to list, ${toolLimits.scores.otherwise} if left out.`,
-      ),
-      integer(
-        "skip",
-        0,
-        paging.maxPage,
-        "How many protocols to pass over, from the safest on; 0 if left out.",
-      ),
+      {
+        name: "limit",
+        ...integerIn({ min: 1, max: toolLimits.scores.most }),
+        meaning: `The most protocols to list, ${toolLimits.scores.otherwise} if left out.`,
+      },
+      {
+        name: "skip",
+        ...integerIn({ min: 0, max: paging.maxPage }),
+        meaning: "How many protocols to pass over, from the safest on; 0 if left out.",
+      },
     ],
     less: "Give a smaller limit.",
   },
@@ -162,12 +156,11 @@ export const tools = {
       "Evidence is left out; get_market gives it.",
     endpoint: "marketsHistorical",
     own: [
-      integer(
-        "pageSize",
-        1,
-        toolLimits.markets.most,
-        `Markets to list at a time, ${toolLimits.markets.otherwise} if left out.`,
-      ),
+      {
+        name: "pageSize",
+        ...integerIn({ min: 1, max: toolLimits.markets.most }),
+        meaning: `Markets to list at a time, ${toolLimits.markets.otherwise} if left out.`,
+      },
     ],
     without: ["skip"],
     less: "Give a smaller pageSize.",
@@ -235,12 +228,10 @@ function lower(text: string): string {
   return text.charAt(0).toLowerCase() + text.slice(1);
 }
 
-const inQueries = [...facetParameters, ...archiveParameters, asOfParameter];
-
 export function parametersOf({ endpoint, own = [], without = [] }: Tool): QueryParameter[] {
-  const query: readonly string[] = endpoints[endpoint].query;
+  const { query }: Endpoint = endpoints[endpoint];
   const left = [...without, ...own.map(({ name }) => name)];
-  return [...own, ...inQueries.filter(({ name }) => query.includes(name) && !left.includes(name))];
+  return [...own, ...query.filter(({ name }) => !left.includes(name))];
 }
 
 /**

@@ -73,7 +73,15 @@ const cursor: Target = {
   },
 };
 
-const known = [...(endpoints.marketsHistorical.query ?? []), "by", "limit", "since", "until", "id", "of"];
+const known = [
+  ...endpoints.marketsHistorical.query.map(({ name }) => name),
+  "by",
+  "limit",
+  "since",
+  "until",
+  "id",
+  "of",
+];
 
 const archiveQuery: Target = {
   seeds: () => [

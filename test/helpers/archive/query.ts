@@ -5,7 +5,10 @@ import { parseRowsQuery, type RowsQuery } from "../../../snapshots/read/archive/
 import { readParameters } from "../../../snapshots/read/parameters.ts";
 
 const parametersOf = (search: string) => {
-  const parameters = readParameters(search, endpoints.marketsHistorical.query);
+  const parameters = readParameters(
+    search,
+    endpoints.marketsHistorical.query.map(({ name }) => name),
+  );
   return [parameters, parseAsOf(parameters)] as const;
 };
 
