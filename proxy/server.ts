@@ -33,8 +33,8 @@ const spareShare = 1 / 32;
 export function createProxyServer(proxy: ProxyServices) {
   const { limits, metrics, log, trustProxy } = proxy;
   const spare = Math.ceil(limits.connections * spareShare);
-  const recorder = createRecorder(log, metrics, trustProxy);
-  const services = { ...proxy, recorder, listening: () => server.listening };
+  const record = createRecorder(log, metrics, trustProxy);
+  const services = { ...proxy, record, listening: () => server.listening };
   const app = createApp(services);
   const companions = Object.values(proxy.companions).map((create) => create(services));
   const companionOf = (request: IncomingMessage) =>
@@ -44,7 +44,7 @@ export function createProxyServer(proxy: ProxyServices) {
     // Requests for any other upgrade are answered as plain requests.
     shouldUpgradeCallback: (request) => companionOf(request) !== undefined,
   });
-  registerGauges(metrics.registry, proxy, promisify(server.getConnections.bind(server)));
+  registerGauges(proxy, promisify(server.getConnections.bind(server)));
 
   const answer: RequestListener = (request, response) => {
     if (!server.listening) response.setHeader("Connection", "close");
@@ -141,11 +141,7 @@ function createApp(services: AppServices): Express {
 const maxAcceptLength = 1024;
 
 /** Opens the exchange of a request, and reports it when it is over. Express never sees a path of another spelling. */
-function openExchange(
-  { catalog, recorder, apiUrl }: AppServices,
-  request: Request,
-  response: Response,
-): void {
+function openExchange({ catalog, record, apiUrl }: AppServices, request: Request, response: Response): void {
   const exchange = newExchange(request.url, catalog);
   const { path, route } = exchange;
   // It could not parse some of them. No spelling is normalised: two readers could do that differently, and then
@@ -156,7 +152,7 @@ function openExchange(
   const own = protocolPaths.has(path) && ownPageHeaders(request.headers.origin, apiUrl);
   if (own) exchange.addressHeaders = { ...exchange.addressHeaders, ...own };
   response.locals = exchange;
-  const end = recorder.begin(request, exchange);
+  const end = record(request, exchange);
   response.on("close", () => end(response.writableFinished ? response.statusCode : undefined));
 }
 

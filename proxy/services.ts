@@ -57,6 +57,6 @@ export interface ProxyServices {
 }
 
 export interface AppServices extends ProxyServices {
-  recorder: Recorder;
+  record: Recorder;
   listening: () => boolean;
 }

@@ -116,47 +116,37 @@ interface Output {
   write(text: string): unknown;
 }
 
+export type Shell = ReturnType<typeof shellOf>;
+
 /** The process as a command sees it. Tests pass in their own. */
-export class Shell {
-  readonly directory: string;
-  readonly env: NodeJS.ProcessEnv;
-  readonly stdout: Output;
-  readonly stderr: Output;
-
-  constructor(directory: string, env: NodeJS.ProcessEnv, output: { stdout: Output; stderr: Output }) {
-    this.directory = directory;
-    this.env = env;
-    this.stdout = output.stdout;
-    this.stderr = output.stderr;
-  }
-
-  path(path: string): string {
-    return resolve(this.directory, path);
-  }
-
-  /** Prints lines for the user on stderr, so that stdout holds only results. */
-  say(text: string): void {
-    this.stderr.write(linesOf(text));
-  }
-
-  warn(text: string): void {
-    this.say(`Warning: ${text}`);
-  }
-
-  print(text: string): void {
-    this.stdout.write(linesOf(text));
-  }
-
-  /** Prints the result on stdout: with `json` as one JSON object, otherwise as the lines. */
-  report(json: boolean | undefined, result: object, lines: readonly string[]): void {
-    if (json) this.stdout.write(`${JSON.stringify(result)}\n`);
-    else for (const line of lines) this.print(line);
-  }
+export function shellOf(
+  directory: string,
+  env: NodeJS.ProcessEnv,
+  { stdout, stderr }: Record<"stdout" | "stderr", Output>,
+) {
+  const say = (text: string) => void stderr.write(linesOf(text));
+  const print = (text: string) => void stdout.write(linesOf(text));
+  return {
+    directory,
+    env,
+    stdout,
+    stderr,
+    path: (path: string) => resolve(directory, path),
+    /** Prints lines for the user on stderr, so that stdout holds only results. */
+    say,
+    warn: (text: string) => say(`Warning: ${text}`),
+    print,
+    /** Prints the result on stdout: with `json` as one JSON object, otherwise as the lines. */
+    report(json: boolean | undefined, result: object, lines: readonly string[]): void {
+      if (json) stdout.write(`${JSON.stringify(result)}\n`);
+      else for (const line of lines) print(line);
+    },
+  };
 }
 
 /** The shell of this process. npm runs scripts in the package's folder, and puts the user's folder into INIT_CWD. */
 export function processShell(): Shell {
-  return new Shell(process.env.INIT_CWD ?? process.cwd(), process.env, process);
+  return shellOf(process.env.INIT_CWD ?? process.cwd(), process.env, process);
 }
 
 function linesOf(text: string): string {

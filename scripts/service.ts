@@ -19,17 +19,8 @@ export const serviceOptions = {
   ),
 } as const;
 
-/** `trusted` is the text of a policy, or public keys. */
-export interface Service {
-  url: string;
-  key: string;
-  trusted: string | string[] | undefined;
-}
-
-export async function readService(
-  shell: Shell,
-  { url, ...values }: ValuesOf<typeof serviceOptions>,
-): Promise<Service> {
+/** In the result `trusted` is the text of a policy, or public keys; undefined without both. */
+export async function readService(shell: Shell, { url, ...values }: ValuesOf<typeof serviceOptions>) {
   if (!/^https?:$/.test(URL.canParse(url) ? new URL(url).protocol : ""))
     throw usageError(`--url must be an address with http or https, not ${JSON.stringify(url)}`);
   const key = await keyIn(shell, values["key-file"]);

@@ -1,6 +1,5 @@
 import { integerOf } from "../schemas/shapes.ts";
-import type { Policy } from "../snapshots/format/note.ts";
-import { isKeyName } from "../snapshots/format/note.ts";
+import { isKeyName, type Policy } from "../snapshots/format/note.ts";
 import { cacheDisk, openStorage, requireStore } from "../snapshots/store/open-storage.ts";
 import type { Storage } from "../snapshots/store/storage.ts";
 import type { Signing } from "../snapshots/trust/log/believe.ts";

@@ -96,14 +96,6 @@ export function followConnections(server: Server, sendSeconds: number, answer: L
     answer(request, response);
   }
 
-  /** Up to `most` connections that are between two requests, those that have been idle for longest. */
-  const idle = (most: number): Socket[] =>
-    [...open]
-      .filter(([, { idleSince, response, finished }]) => idleSince !== undefined && !response && !finished)
-      .sort(([, one], [, other]) => one.idleSince! - other.idleSince!)
-      .slice(0, most)
-      .map(([socket]) => socket);
-
   return {
     count: () => open.size,
     take(request: IncomingMessage, response: ServerResponse): void {
@@ -146,10 +138,16 @@ export function followConnections(server: Server, sendSeconds: number, answer: L
       socket.once("close", () => clearTimeout(timer));
     },
     isEnding: (socket: Socket) => open.get(socket)?.ending === true,
-    /** Destroys up to `most` idle connections, or, where there are none, those that are ending. */
+    /**
+     * Destroys up to `most` connections that are between two requests, those that have been idle for longest, or, where
+     * there are none, those that are ending.
+     */
     makeRoom(most: number): void {
-      const unused = idle(most);
-      if (unused.length > 0) for (const socket of unused) socket.destroy();
+      const unused = [...open]
+        .filter(([, { idleSince, response, finished }]) => idleSince !== undefined && !response && !finished)
+        .sort(([, one], [, other]) => one.idleSince! - other.idleSince!)
+        .slice(0, most);
+      if (unused.length > 0) for (const [socket] of unused) socket.destroy();
       else for (const [socket, { ending }] of open) if (ending) socket.destroy();
     },
     /**

@@ -2,7 +2,6 @@ import { createHmac, timingSafeEqual } from "node:crypto";
 import { Fault } from "../../schemas/errors.ts";
 import { sharedTable, sharingLines, sharingRoot, type TableQuery } from "../../schemas/rooms/sharing.ts";
 import type { KeyRecord } from "../../schemas/store/stored-objects.ts";
-import type { KeyRing } from "../../snapshots/keys/keys.ts";
 import { invalidParameter, optionalInteger, type Parameters } from "../../snapshots/read/parameters.ts";
 import { prunedFiles } from "../../snapshots/read/sharing/hints.ts";
 import {
@@ -48,11 +47,20 @@ export function sharingAnswers(services: AppServices) {
     };
   }
 
-  function addressesFor({ headers }: Request, caller: Identity) {
+  /** Makes addresses of files that need no header and are counted to the caller. */
+  function addressesFor({ headers }: Request, { keyId = "" }: Identity) {
     const base = apiUrl?.href.replace(/\/$/, "") ?? (headers.host && `http://${headers.host}`);
     // HTTP/1.0 requires none.
     if (!base) throw new Fault("BAD_REQUEST", "Addresses of files begin with the request's Host; send one.");
-    return fileAddresses(keys, caller, { base, now: now() });
+    const verdict = keys.judgeId(keyId);
+    // The key may have ended since it was checked.
+    if (verdict.state !== "active") throw refused("The key has ended.");
+    const expires = Math.floor(now() / 1000) + addressSeconds;
+    return (hash: string, changes?: string): FileAddress => {
+      const path = `${sharingRoot}/files/${changes === undefined ? "" : `${changes}/`}${hash}.parquet`;
+      const query = addressQuery(verdict.record, path, expires);
+      return { url: `${base}${path}?${query}`, expirationTimestamp: expires * 1000 };
+    };
   }
 
   const file: Answer = async ({ params }, request) => {
@@ -151,23 +159,6 @@ function formatOf({ headers }: Request): ResponseFormat {
   const [, formats = ""] = /(?:^|;)\s*responseformat=([^;]*)/.exec(capabilities) ?? [];
   const wanted = formats.split(",").map((format) => format.trim());
   return wanted.includes("delta") && !wanted.includes("parquet") ? "delta" : "parquet";
-}
-
-/** Makes addresses of files that need no header and are counted to the caller. `base` is the service's own address. */
-function fileAddresses(
-  keys: KeyRing,
-  { keyId = "" }: Identity,
-  { base, now }: { base: string; now: number },
-): (hash: string, changes?: string) => FileAddress {
-  const verdict = keys.judgeId(keyId);
-  // The key may have ended since it was checked.
-  if (verdict.state !== "active") throw refused("The key has ended.");
-  const expires = Math.floor(now / 1000) + addressSeconds;
-  return (hash, changes) => {
-    const path = `${sharingRoot}/files/${changes === undefined ? "" : `${changes}/`}${hash}.parquet`;
-    const query = addressQuery(verdict.record, path, expires);
-    return { url: `${base}${path}?${query}`, expirationTimestamp: expires * 1000 };
-  };
 }
 
 /**

@@ -1,6 +1,5 @@
 import type { IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
-import { Gauge } from "prom-client";
 import { type RawData, WebSocket, WebSocketServer } from "ws";
 import type { z } from "zod";
 import { endpoints } from "../../schemas/endpoints.ts";
@@ -24,7 +23,7 @@ const recheckMilliseconds = 1000;
 
 /** The live feed of score changes (INTERFACE 6): its clients, and the handshakes of those who come. */
 export function liveFeed(services: AppServices): Companion {
-  const { catalog, recorder, metrics, limits, now, log } = services;
+  const { catalog, record, metrics, limits, now, log } = services;
   const checks = [requireOneHost, ...checksOf(endpoints.scoreFeed, services)];
   const changes = scoreChangeLog(catalog);
   const clients = new Set<FeedClient>();
@@ -35,15 +34,7 @@ export function liveFeed(services: AppServices): Companion {
     if (!told) log.error({ err: error }, "the live feed could not go on");
     told = true;
   }
-  new Gauge({
-    name: "prs_feed_connections",
-    help: "Clients of the live feed",
-    aggregator: "sum",
-    registers: [metrics.registry],
-    collect() {
-      this.set(clients.size);
-    },
-  });
+  metrics.gauge("prs_feed_connections", "Clients of the live feed", "sum", () => clients.size);
   const server = new WebSocketServer({
     noServer: true,
     clientTracking: false,
@@ -81,7 +72,7 @@ export function liveFeed(services: AppServices): Companion {
     isHandshake,
     async takeOver(request, socket, head) {
       const exchange = newExchange(request.url ?? "", catalog);
-      const end = recorder.begin(request, exchange);
+      const end = record(request, exchange);
       let resuming: Receipt | undefined;
       try {
         for (const check of checks) await check(request, exchange);

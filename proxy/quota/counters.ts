@@ -268,14 +268,12 @@ export async function threadedQuota(file: string, seconds: number, openSeconds: 
   });
   thread.unref();
   return {
-    take: (...of) => ask<Awaited<ReturnType<Counters["take"]>>>("take", ...of),
+    take: (...of) => ask<Taken>("take", ...of),
     giveBack: (...of) => ask<void>("giveBack", ...of),
     used: (...of) => ask<number>("used", ...of),
     keeping: async () => ({ store: "sqlite", replica: null }),
-    close: () =>
-      inTime(seconds, thread.terminate()).then(
-        () => {},
-        () => {},
-      ),
+    async close() {
+      await inTime(seconds, thread.terminate()).catch(() => {});
+    },
   };
 }

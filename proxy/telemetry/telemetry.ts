@@ -1,11 +1,9 @@
 import type { IncomingMessage } from "node:http";
 import type { Logger } from "pino";
 import { Counter, Gauge, Histogram, Registry } from "prom-client";
-import type { Catalog } from "../../snapshots/read/catalog/catalog.ts";
 import { isPrivate, type Trust } from "../access/identity.ts";
 import type { Exchange } from "../exchange.ts";
-import type { PublicObjects } from "../origin/origin.ts";
-import type { Quota } from "../quota/quota.ts";
+import type { ProxyServices } from "../services.ts";
 
 /** An answered request. None of the values is spelled by the client, so the number of label values is bounded. */
 export interface Answered {
@@ -18,6 +16,7 @@ export interface Answered {
   seconds: number;
 }
 
+type Aggregator = "min" | "max" | "sum";
 export type Metrics = ReturnType<typeof createMetrics>;
 
 const methods = ["GET", "HEAD", "POST", "OPTIONS"];
@@ -38,6 +37,21 @@ export function createMetrics() {
   });
   return {
     registry,
+    /** Read at every scrape; NaN where there is nothing to report. */
+    gauge(name: string, help: string, aggregator: Aggregator, read: () => number | Promise<number>): void {
+      new Gauge({
+        name,
+        help,
+        aggregator,
+        registers,
+        async collect() {
+          const value = await read();
+          // An unknown age gives no sample: 0 would look as if all were well.
+          if (Number.isNaN(value)) this.remove();
+          else this.set(value);
+        },
+      });
+    },
     answered({ route, status, code, seconds, ...request }: Answered): void {
       const method = methods.includes(request.method) ? request.method : "other";
       requests.inc({ route, method, status, code });
@@ -59,7 +73,8 @@ export function createMetrics() {
 export type Recorder = ReturnType<typeof createRecorder>;
 
 /**
- * Reports requests to log and metrics. Warns once when a load balancer seems to stand in front and TRUST_PROXY is not
+ * Returns a function that begins the record of a request, for log and metrics, and returns the one that ends it. The
+ * status is undefined if the answer was not sent completely. Warns once when a load balancer seems to stand in front and TRUST_PROXY is not
  * set.
  */
 export function createRecorder(log: Logger, metrics: Metrics, trust: Trust | undefined) {
@@ -88,55 +103,26 @@ export function createRecorder(log: Logger, metrics: Metrics, trust: Trust | und
     log[level](entry, error ? "failed" : ending);
   }
 
-  return {
-    /** Returns the function that ends the record. The status is undefined if the answer was not sent completely. */
-    begin(request: IncomingMessage, exchange: Exchange): (status: number | undefined) => void {
-      warnOnce(request);
-      // Forwarding a request to the origin changes its method for a while.
-      const { method = "" } = request;
-      return (status) => {
-        const { route = "none", code = "", began } = exchange;
-        const milliseconds = performance.now() - began;
-        logRequest(exchange, method, status, milliseconds);
-        if (status === undefined) metrics.aborted.inc({ route });
-        else metrics.answered({ route, method, status, code, seconds: milliseconds / 1000 });
-      };
-    },
+  return (request: IncomingMessage, exchange: Exchange) => {
+    warnOnce(request);
+    // Forwarding a request to the origin changes its method for a while.
+    const { method = "" } = request;
+    return (status: number | undefined): void => {
+      const { route = "none", code = "", began } = exchange;
+      const milliseconds = performance.now() - began;
+      logRequest(exchange, method, status, milliseconds);
+      if (status === undefined) metrics.aborted.inc({ route });
+      else metrics.answered({ route, method, status, code, seconds: milliseconds / 1000 });
+    };
   };
-}
-
-type Aggregator = "min" | "max" | "sum";
-/** NaN where there is nothing to report. */
-type Reading = () => number | Promise<number>;
-
-interface Measured {
-  catalog: Catalog;
-  objects: PublicObjects;
-  quota: Quota;
-  pollAge: () => number;
-  now: () => number;
 }
 
 /** Read at every scrape. Over several processes the worst value is shown; memory and connections are summed. */
 export function registerGauges(
-  registry: Registry,
-  { catalog, objects, quota, pollAge, now }: Measured,
+  { catalog, objects, quota, pollAge, now, metrics: { registry, gauge } }: ProxyServices,
   connections: () => Promise<number>,
 ): void {
   const registers = [registry];
-  const gauge = (name: string, help: string, aggregator: Aggregator, read: Reading) =>
-    new Gauge({
-      name,
-      help,
-      aggregator,
-      registers,
-      async collect() {
-        const value = await read();
-        // An unknown age gives no sample: 0 would look as if all were well.
-        if (Number.isNaN(value)) this.remove();
-        else this.set(value);
-      },
-    });
   const age = (name: string, help: string, time: () => string | undefined) =>
     gauge(name, help, "max", () => (now() - Date.parse(time() ?? "")) / 1000);
   const [commit, manifest] = [() => catalog.current()?.commit, () => catalog.current()?.manifest];

@@ -4,8 +4,12 @@ import { exportSnapshot } from "../../snapshots/maintain/export.ts";
 import type { PublishReport } from "../../snapshots/publish/commit-snapshot.ts";
 import type { PublishOptions } from "../../snapshots/publish/publish.ts";
 import { lateRule } from "../../snapshots/sources/contract/source-tables.ts";
-import type { NamedContent, OpenSources } from "../../snapshots/sources/sources.ts";
-import { type Refusal, SourceRefusal } from "../../snapshots/sources/sources.ts";
+import {
+  type NamedContent,
+  type OpenSources,
+  type Refusal,
+  SourceRefusal,
+} from "../../snapshots/sources/sources.ts";
 import { describeClocks } from "../../snapshots/store/log/commits.ts";
 import type { Storage } from "../../snapshots/store/storage.ts";
 import type { Signing } from "../../snapshots/trust/log/believe.ts";

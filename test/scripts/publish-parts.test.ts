@@ -3,7 +3,7 @@ import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { beforeAll, describe, expect, test } from "vitest";
-import { Shell } from "../../scripts/cli.ts";
+import { shellOf } from "../../scripts/cli.ts";
 import { makeParts } from "../../scripts/snapshot/publish-parts.ts";
 import { directoryStorage } from "../../snapshots/store/backends/directory.ts";
 import { layout } from "../../snapshots/store/layout.ts";
@@ -52,7 +52,7 @@ describe("publish in parts", () => {
     };
     const before = children();
     const making = makeParts(
-      new Shell(folder, process.env, { stdout: { write() {} }, stderr }),
+      shellOf(folder, process.env, { stdout: { write() {} }, stderr }),
       ["publish", "--sources", "sources", "--store", "killed", "--run", "k"],
       1,
     );
@@ -85,7 +85,7 @@ describe("publish in parts", () => {
   });
 
   test("ends as a part does that cannot be made", async () => {
-    const shell = new Shell(folder, process.env, { stdout: { write() {} }, stderr: { write() {} } });
+    const shell = shellOf(folder, process.env, { stdout: { write() {} }, stderr: { write() {} } });
     const args = ["publish", "--sources", "sources", "--store", "killed", "--run", "nowhere"];
     expect(await makeParts(shell, args, 2)).toBe(5);
   });

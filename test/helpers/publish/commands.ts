@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { expect } from "vitest";
 import { askProgram } from "../../../scripts/ask.ts";
-import { Shell } from "../../../scripts/cli.ts";
+import { shellOf } from "../../../scripts/cli.ts";
 import { doctorProgram } from "../../../scripts/doctor.ts";
 import { keysProgram } from "../../../scripts/keys.ts";
 import { runProgram } from "../../../scripts/program.ts";
@@ -57,7 +57,7 @@ export async function runCommand(
 ): Promise<Ended> {
   if (npm) return watched("npm", ["--prefix", root, "run", "--silent", name, "--", ...args], from, from, env);
   const output = { stdout: new Heard(), stderr: new Heard() };
-  const code = await runProgram(programs[name], args, new Shell(from, { ...process.env, ...env }, output));
+  const code = await runProgram(programs[name], args, shellOf(from, { ...process.env, ...env }, output));
   return { code, stdout: output.stdout.text, stderr: output.stderr.text };
 }
 

@@ -45,7 +45,7 @@ const runner = `
     const said = { stdout: "", stderr: "" };
     const [stdout, stderr] = Object.keys(said).map((to) => ({ write: (text) => (said[to] += text) }));
     const program = (await import(scripts + "/" + name + ".ts"))[name + "Program"];
-    const code = await runProgram(program, args, new Shell(from, process.env, { stdout, stderr }));
+    const code = await runProgram(program, args, shellOf(from, process.env, { stdout, stderr }));
     process.send({ code, ...said });
   });`;
 
