@@ -141,23 +141,29 @@ describe("WEB_CONCURRENCY=2", () => {
     },
   );
 
-  test("Ctrl-C, which all of them get, lets requests under way finish, then all end with 0", async () => {
-    const proxy = start({ SHUTDOWN_SECONDS: "60" });
-    const port = await proxy.listening(2);
-    const sockets = await halfRequests(port, 4);
-    signalGroup(proxy.child, "SIGINT");
-    const drains = () => proxy.output.out.split("\n").filter((line) => line.includes('"draining"')).length;
-    await until("three processes to drain", () => drains() >= 3);
-    for (const socket of sockets) {
-      socket.write("\r\n");
-      const answer = await text(socket);
-      expect(answer).toMatch(/^HTTP\/1\.1 200 OK\r\n/);
-      expect(answer).toMatch(/\r\nConnection: close\r\n/);
-    }
-    expect(await proxy.ended).toBe(0);
-    expect(drains()).toBe(3);
-    expect(proxy.output.err).toBe("");
-  });
+  test.each([
+    ["SIGTERM", "the first process", (proxy: ProxyCommand) => proxy.child.kill("SIGTERM")],
+    ["SIGINT", "all of them, as Ctrl-C is", (proxy: ProxyCommand) => signalGroup(proxy.child, "SIGINT")],
+  ] as const)(
+    "%s to %s lets requests under way finish, then all end with 0",
+    async (_signal, _whom, send) => {
+      const proxy = start({ SHUTDOWN_SECONDS: "60" });
+      const port = await proxy.listening(2);
+      const sockets = await halfRequests(port, 4);
+      send(proxy);
+      const drains = () => proxy.output.out.split("\n").filter((line) => line.includes('"draining"')).length;
+      await until("three processes to drain", () => drains() >= 3);
+      for (const socket of sockets) {
+        socket.write("\r\n");
+        const answer = await text(socket);
+        expect(answer).toMatch(/^HTTP\/1\.1 200 OK\r\n/);
+        expect(answer).toMatch(/\r\nConnection: close\r\n/);
+      }
+      expect(await proxy.ended).toBe(0);
+      expect(drains()).toBe(3);
+      expect(proxy.output.err).toBe("");
+    },
+  );
 
   test("a worker that does not end any more is ended, once its time is up", async () => {
     const proxy = start({ SHUTDOWN_SECONDS: "1" });

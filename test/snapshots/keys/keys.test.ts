@@ -232,6 +232,17 @@ describe("keyRing(storage, options)", () => {
     expect(told).toEqual([1, 1, 1, 2]);
   });
 
+  test("keeps the keys it has when the store lists none", async () => {
+    let isAway = false;
+    const list: Storage["list"] = (prefix) => (isAway ? failing() : storage.list(prefix));
+    const keys = keyRing({ ...storage, list }, { now: () => now.getTime(), damaged: failing });
+    const { key } = await issueKey(storage, request, now);
+    await keys.reload();
+    isAway = true;
+    await expect(keys.reload()).rejects.toThrow("down");
+    expect([keys.ready(), keys.judge(key).state]).toEqual([true, "active"]);
+  });
+
   test("takes revocations up beside an object that the store does not give out", async () => {
     const secret = layout.key("00000000000000aa");
     const get: Storage["get"] = async (key, options) => {

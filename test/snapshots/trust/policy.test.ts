@@ -99,6 +99,21 @@ describe("a policy", () => {
     const elsewhere = text.replace(log.name, "prs.example/other");
     expect(() => judgeNote(policy, signNote(elsewhere, log))).toThrow(/no log .* called prs.example\/other/);
   });
+
+  test("counts and keeps no cosignature that the platform cannot check, and says so", () => {
+    const policy = parse(example);
+    // As Node before 24.6 knows no key of ML-DSA-44.
+    const witnesses = policy.witnesses.map((each) =>
+      each.name === "X2" ? { ...each, key: { ...each.key, raw: new Uint8Array() } } : each,
+    );
+    const judged = judgeNote({ ...policy, witnesses }, note(keyOf("X1"), keyOf("X2"), keyOf("Y1")));
+    expect(judged).toEqual({
+      lacking:
+        "the quorum X-and-Y is not reached: X1, Y1 cosigned; X3, Y2 did not; " +
+        "X2 did with ML-DSA-44, which this platform cannot check",
+      note: note(keyOf("X1"), keyOf("Y1")),
+    });
+  });
 });
 
 /** A policy of so many groups, each the one member of the next. */

@@ -14,7 +14,7 @@ import { Trust } from "../../../snapshots/trust/trust.ts";
 import { verify } from "../../../snapshots/verify/verify.ts";
 import { exportNewest } from "../../helpers/archive/exports.ts";
 import { snapshotCommand } from "../../helpers/publish/commands.ts";
-import { market, publishRecords } from "../../helpers/publish/records.ts";
+import { market, publishRecords, slugs } from "../../helpers/publish/records.ts";
 import { writeSources } from "../../helpers/publish/sample-sources.ts";
 import { keyText, testKey } from "../../helpers/store/signing.ts";
 import { contentOf, memoryStorage } from "../../helpers/store/storages.ts";
@@ -22,15 +22,18 @@ import { testFolder } from "../../helpers/store/test-folder.ts";
 
 const folder = testFolder();
 const ours = testKey();
+const other = testKey("other.example");
 const records = [market(1), market(2), market(3)];
 
 type Objects = Map<string, Buffer>;
 
-/** A store whose commits are signed by these keys. */
-async function storeOf(...keys: SigningKey[]): Promise<Objects> {
+/** A store whose commits are signed by these keys; undefined stands for an unsigned one. */
+async function storeOf(...keys: (SigningKey | undefined)[]): Promise<Objects> {
   const objects: Objects = new Map();
-  for (const [index, key] of keys.entries())
-    await publishRecords(memoryStorage(objects), records, 600 + index, { signing: { key } });
+  for (const [index, key] of keys.entries()) {
+    const signing = key ? { key, trusted: [ours, other], over: index } : {};
+    await publishRecords(memoryStorage(objects), records, 600 + index, { signing });
+  }
   return objects;
 }
 
@@ -39,7 +42,27 @@ async function faults(objects: Objects, ...trusted: SigningKey[]): Promise<strin
   return (await verify(memoryStorage(objects), () => {}, { trust })).faults.map(({ key }) => key);
 }
 
-// What verify makes of commits that nobody trusted signed is in attacks.test.ts.
+test("verify names the commits that no trusted key signed, unless one leads to them that is signed", async () => {
+  for (const keys of [
+    [ours, ours],
+    [undefined, undefined, ours],
+    [ours, other],
+  ])
+    expect(await faults(await storeOf(...keys), ours, other)).toEqual([]);
+  const of = (number: number) => layout.commit(number);
+  // The public names show the foreign snapshot, too.
+  const names = [layout.stableScoreList, ...slugs.map(layout.stableScore).sort()];
+  const foreign = [layout.logCheckpoint, layout.logCheckpointOf(2)];
+  expect(new Set(await faults(await storeOf(ours, other), ours))).toEqual(
+    new Set([of(2), ...names, ...foreign, layout.checked]),
+  );
+  expect(new Set(await faults(await storeOf(other, ours), ours))).toEqual(
+    new Set([of(1), layout.logCheckpointOf(1)]),
+  );
+  expect(await faults(await storeOf(ours, undefined), ours)).toEqual([of(2), ...names, layout.checked]);
+  expect(await faults(await storeOf(undefined, undefined), ours)).toEqual([of(2), of(1), layout.checked]);
+});
+
 test("verify compares notes with their commits although no key is trusted", async () => {
   const good = await storeOf(ours, ours);
   const commit = JSON.parse(String(good.get(layout.commit(2))));

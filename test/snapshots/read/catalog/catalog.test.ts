@@ -171,6 +171,16 @@ describe("what is newest in the store", () => {
     objects.delete(layout.checked);
     await expect(catalog.refresh()).rejects.toThrow("nothing is listed");
   });
+
+  // A rejection that nobody handles would end the process.
+  test("fails for its own reason where the record of the run cannot be read either", async () => {
+    const get = withoutRun(async (key) => {
+      if (!key.startsWith(layout.manifest.prefix)) return published.get(key);
+      await new Promise(setImmediate);
+      throw new StorageError("no manifest");
+    });
+    await expect(catalogOver({ get }).catalog.refresh()).rejects.toThrow("no manifest");
+  });
 });
 
 describe("when a run succeeded last", () => {
