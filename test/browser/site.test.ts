@@ -96,6 +96,9 @@ describe.skipIf(!program)("the site's scores in Chromium:", () => {
       expect(await scoreboard.sorted.getAttribute("aria-sort")).toBe("descending");
       const amounts = list.toSorted((a, b) => amount(b) - amount(a));
       await expectRows(amounts);
+      // The margin of the picture stands for no tier.
+      await scoreboard.distribution.click({ position: { x: 3, y: 3 } });
+      expect(await scoreboard.pressed.count()).toBe(0);
       await scoreboard.pieceOf(6).click();
       await expectRows(amounts.filter(({ forgeScale }) => forgeScale === "MITHRIL"));
     });

@@ -25,6 +25,7 @@ export function scoreboardOf(page: Page) {
     sorted: page.locator("[aria-sort]"),
     tier: (name: string) => page.getByRole("group", { name: "Tiers" }).getByRole("button", { name }),
     pressed: page.locator("[aria-pressed=true]"),
+    distribution: page.locator(".distribution svg"),
     /** A part of the picture that stands for protocols of a tier. */
     pieceOf: (step: number) => page.locator(`.distribution .column.tier-${step}`).first(),
     movers: page.locator(".movers"),

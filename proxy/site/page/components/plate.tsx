@@ -157,12 +157,9 @@ export async function pngOf({ text, height }: ReturnType<typeof svgOf>): Promise
   const image = new Image();
   image.src = `data:image/svg+xml,${encodeURIComponent(text)}`;
   await image.decode();
-  const canvas = document.createElement("canvas");
-  [canvas.width, canvas.height] = [2 * width, 2 * height];
+  const canvas = new OffscreenCanvas(2 * width, 2 * height);
   canvas.getContext("2d")?.drawImage(image, 0, 0, canvas.width, canvas.height);
-  return new Promise((resolve, reject) => {
-    canvas.toBlob((blob) => (blob ? resolve(blob) : reject(new Error("The picture could not be drawn."))));
-  });
+  return canvas.convertToBlob();
 }
 
 interface Font {

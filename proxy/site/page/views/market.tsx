@@ -232,20 +232,13 @@ interface ProofProps {
   asOf: string | null;
 }
 
-interface Verdict {
-  proof?: MarketProof;
-  /** The key that was entered, if any. */
-  publisher?: string;
-  error?: unknown;
-}
-
 /** Verifies in this browser that a market is in the archive, when the reader wants that. */
 function Proof({ market, snapshot, asOf }: ProofProps) {
   const { api } = useSite();
   const { id } = market;
   const key = useRef<HTMLInputElement>(null);
   const ending = useRef(new AbortController());
-  const [verdict, setVerdict] = useState<Verdict>({});
+  const [verdict, setVerdict] = useState<ComponentChildren>();
   const [busy, setBusy] = useState(false);
   useEffect(() => () => ending.current.abort(), []);
   const verify = async (event: Event) => {
@@ -258,12 +251,11 @@ function Proof({ market, snapshot, asOf }: ProofProps) {
       const proven = await verifyProof(proof, { id, asOf: snapshot, ...(publisher && { key: publisher }) });
       if (JSON.stringify(proven) !== JSON.stringify(market))
         throw new Error("The archive has changed since this page was loaded. Reload it.");
-      setVerdict({ proof, publisher });
+      setVerdict(<Chain proven={proof} publisher={publisher} />);
     } catch (error) {
       if (signal.aborted) return;
-      setVerdict({
-        error: crypto.subtle ? error : new Error("Browsers verify on secure origins only: use https."),
-      });
+      const insecure = new Error("Browsers verify on secure origins only: use https.");
+      setVerdict(<Failure error={crypto.subtle ? error : insecure} />);
     }
     setBusy(false);
   };
@@ -290,15 +282,13 @@ function Proof({ market, snapshot, asOf }: ProofProps) {
           </button>
         </div>
       </form>
-      <div role="status">
-        {verdict.error !== undefined && <Failure error={verdict.error} />}
-        {verdict.proof && <Chain proven={verdict.proof} publisher={verdict.publisher ?? ""} />}
-      </div>
+      <div role="status">{verdict}</div>
       <Copyable name="Request of the proof" text={`curl -sS -H "x-api-key: $KEY" "${path}"`} />
     </Section>
   );
 }
 
+/** What was proven, link by link. `publisher` is the key that was entered, if any. */
 function Chain({ proven, publisher }: { proven: MarketProof; publisher: string }) {
   const { market, proof, snapshotId, commit, checkpoint } = proven;
   const { page, segment, archive } = proof;
