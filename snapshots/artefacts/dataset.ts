@@ -1,7 +1,7 @@
 import { market } from "../../schemas/market.ts";
 import { meanings } from "../../schemas/meanings.ts";
-import { protocolDimensionKeys } from "../../schemas/protocol.ts";
-import { type ProtocolScore, ScoreListEntry } from "../../schemas/records.ts";
+import { described, protocolDimensionKeys, scoreHead } from "../../schemas/protocol.ts";
+import type { ProtocolScore } from "../../schemas/records.ts";
 import { sourceName } from "../../schemas/shapes.ts";
 import type { ExportRecord, ObjectRef } from "../../schemas/store/stored-objects.ts";
 import { exportFileName } from "../export/export-records.ts";
@@ -107,11 +107,12 @@ export function renderDataset(
         name: "scores",
         description: "One row for each protocol.",
         key: { "@id": "scores/slug" },
-        field: Object.keys(ScoreListEntry.shape).map((name) => ({
+        field: Object.entries({ ...scoreHead, ...described }).map(([name, shape]) => ({
           "@type": "cr:Field",
           "@id": `scores/${name}`,
           name,
-          ...describedField(name as keyof typeof ScoreListEntry.shape),
+          ...("meaning" in shape && { description: shape.meaning }),
+          dataType: columnTypes[shape.kind],
           source: { fileObject: { "@id": file }, extract: { jsonPath: `$.scores[*].${name}` } },
         })),
       },
@@ -195,14 +196,6 @@ const columnTypes = {
   boolean: "sc:Boolean",
   time: "sc:DateTime",
 } as const;
-
-const integers = ["bri", "forgeScaleNum", "confidence", "delta"];
-
-function describedField(name: keyof typeof ScoreListEntry.shape): { description?: string; dataType: string } {
-  const { description } = ScoreListEntry.shape[name];
-  const dataType = integers.includes(name) ? "sc:Integer" : name === "updatedAt" ? "sc:DateTime" : "sc:Text";
-  return { ...(description && { description }), dataType };
-}
 
 /** For schema.org: a page about the data of one protocol. */
 export function renderPageData(addresses: Addresses, record: ProtocolScore) {

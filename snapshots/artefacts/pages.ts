@@ -124,25 +124,19 @@ ${list.map(row)}</tbody>
 // The pictures of the public scores as pages for frames in other sites. They need no script, and of all addresses of
 // the public tree these alone may be framed: the CDN's headers say so.
 
-interface Frame {
-  title: string;
-  /** Explains the picture. Links to it leave the frame. */
-  address: string;
-  /** The root of the public tree, relative to the frame's page. */
-  root: string;
+/** Its address explains the picture. Links to it leave the frame. */
+interface Frame extends Omit<DocumentParts, "head" | "body"> {
   main: Markup;
   updatedAt: string;
 }
 
-const framed = ({ title, address, root, main, updatedAt }: Frame) =>
+const framed = ({ main, updatedAt, ...page }: Frame) =>
   renderDocument({
-    title,
-    address,
-    root,
+    ...page,
     head: markup`<meta name="robots" content="noindex">\n`,
     body: markup`<body class="embed">
 <main>
-${main}<p class="quiet"><a href="${address}" target="_blank" rel="noopener">${siteName}</a>, ${updatedAt.slice(0, 10)}. Higher is safer.</p>
+${main}<p class="quiet"><a href="${page.address}" target="_blank" rel="noopener">${siteName}</a>, ${updatedAt.slice(0, 10)}. Higher is safer.</p>
 </main>
 </body>
 `,

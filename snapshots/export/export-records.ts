@@ -1,6 +1,6 @@
 import { readFile } from "node:fs/promises";
 import { everyDimensionKey, everyMember } from "../../schemas/market.ts";
-import { integer, type Members, type Shape, sourceName, text } from "../../schemas/shapes.ts";
+import { integer, type Shape, sourceName, struct, text } from "../../schemas/shapes.ts";
 import type {
   ChangeFiles,
   Commit,
@@ -11,7 +11,7 @@ import type {
 import { chunkBytes, chunksOf } from "../format/bytes.ts";
 import { hashBytes } from "../format/hash-trees.ts";
 import { member } from "../sources/contract/file-column.ts";
-import { identifier, quoted } from "../sources/duckdb/sql-literals.ts";
+import { quoted } from "../sources/duckdb/sql-literals.ts";
 import { CorruptObjectError, MissingObjectError, ObjectError, unless } from "../store/errors.ts";
 import { hashIn, type Kind, layout, sha256 } from "../store/layout.ts";
 import { isWithdrawn, logFrom } from "../store/log/commits.ts";
@@ -160,41 +160,32 @@ async function putRenewed(storage: Storage, key: string, body: Buffer): Promise<
 /** The largest value of an INT column; larger ones need BIGINT. */
 export const maxInteger = 2 ** 31 - 1;
 
-/** In the order of the files. */
-export const exportedColumns: readonly { name: string; shape: Shape }[] = [
+/** In the order of the files. `value` is SQL over a market's text, `json`, and what `parsedMarket` reads from it. */
+export const exportedColumns: readonly { name: string; shape: Shape; value: string }[] = [
   // Those that a market's version of the feed does not have are null.
-  ...Object.entries(everyMember).map(([published, shape]) => ({ name: sourceName(published), shape })),
+  ...Object.entries(everyMember).map(([published, shape]) => {
+    const value = member("market", published);
+    const name = sourceName(published);
+    return { name, shape, value: shape.kind === "time" ? `${value}::TIMESTAMPTZ` : value };
+  }),
   // Readers filter by plain columns; few of them look into lists.
-  ...everyDimensionKey.map((name) => ({ name, shape: integer({ min: 0, max: maxInteger }) })),
-  { name: "json", shape: text },
+  ...everyDimensionKey.map((name) => ({
+    name,
+    shape: integer({ min: 0, max: maxInteger }),
+    value: `list_filter(${member("market", "dimensions")}, lambda dimension: dimension.key = ${quoted(name)})[1].score`,
+  })),
+  { name: "json", shape: text, value: "json" },
 ];
 
-/** SQL for all columns but the last. `line` is SQL for a market's JSON text. */
-export function exportColumns(line: string): { from: string; columns: string } {
-  const columns = Object.entries(everyMember).map(([published, shape]) => {
-    const value = member("market", published);
-    return `${shape.kind === "time" ? `${value}::TIMESTAMPTZ` : value} AS ${identifier(sourceName(published))}`;
-  });
-  const scores = everyDimensionKey.map(
-    (key) =>
-      `list_filter(${member("market", "dimensions")}, lambda dimension: dimension.key = ${quoted(key)})[1].score ` +
-      `AS ${identifier(key)}`,
-  );
-  const from = `from_json(${line}, ${quoted(JSON.stringify(structureOf(everyMember)))}) AS market`;
-  return { from, columns: [...columns, ...scores].join(", ") };
-}
-
-/** The types of a struct's members for `from_json`, by their published names. */
-function structureOf(members: Members): Record<string, unknown> {
-  return Object.fromEntries(Object.entries(members).map(([name, shape]) => [name, structure(shape)]));
-}
-
+/** A type for `from_json`. Members of structs have their published names. */
 function structure(shape: Shape): unknown {
   switch (shape.kind) {
     case "list":
       return [structure(shape.of)];
     case "struct":
-      return structureOf(shape.members);
+      return Object.fromEntries(
+        Object.entries(shape.members).map(([name, shape]) => [name, structure(shape)]),
+      );
     case "integer":
       return shape.max > maxInteger ? "BIGINT" : "INTEGER";
     default:
@@ -204,3 +195,6 @@ function structure(shape: Shape): unknown {
 
 // Times stay text until they are cast, since JSON has none.
 const types = { text: "VARCHAR", double: "DOUBLE", boolean: "BOOLEAN", time: "VARCHAR", any: "JSON" };
+
+/** SQL for the struct `market` of a market's text, `json`. */
+export const parsedMarket = `from_json(json, ${quoted(JSON.stringify(structure(struct(everyMember))))}) AS market`;

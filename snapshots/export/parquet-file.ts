@@ -13,7 +13,7 @@ import { inOrder } from "../store/in-parallel.ts";
 import { layout } from "../store/layout.ts";
 import { readObject } from "../store/objects.ts";
 import type { Storage } from "../store/storage.ts";
-import { exportColumns, exportedColumns } from "./export-records.ts";
+import { exportedColumns, parsedMarket } from "./export-records.ts";
 
 const [nothing, lineEnd] = [Buffer.alloc(0), Buffer.from("\n")];
 
@@ -79,7 +79,7 @@ export async function writeParquet(
 ): Promise<void> {
   const groupBlocks = blocksPerGroup(blocks);
   const largest = Math.max(0, ...groupsOf(blocks, groupBlocks)) / 1e6;
-  const columns = exportColumns("json");
+  const columns = exportedColumns.map(({ name, value }) => `${value} AS ${identifier(name)}`).join(", ");
   const also = changes ? `, ${changeColumn}` : "";
   // An empty quote, and a delimiter that JSON never contains: each line is one value.
   const lines =
@@ -92,7 +92,7 @@ export async function writeParquet(
     allowedPaths: [from, to],
   };
   const copy =
-    `COPY (SELECT ${columns.columns}, json${also} FROM (SELECT json${also}, ${columns.from} FROM ${lines})) ` +
+    `COPY (SELECT ${columns}${also} FROM (SELECT json${also}, ${parsedMarket} FROM ${lines})) ` +
     `TO ${quoted(to)} (FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE ${groupBlocks * blockRows})`;
   await inSession(options, (connection) => connection.run(copy));
 }
@@ -157,9 +157,7 @@ export async function* rowsBy(
   const result = await connection.stream(
     `SELECT id, encode(json) FROM read_parquet(${quoted(literalPath(path))})`,
   );
-  for (;;) {
-    const chunk = await result.fetchChunk();
-    if (!chunk || chunk.rowCount === 0) return;
+  for await (const chunk of result) {
     const [ids, texts] = [chunk.getColumnVector(0), chunk.getColumnVector(1)];
     if (!(texts instanceof DuckDBBlobVector)) throw new Error("texts are not bytes");
     for (let row = 0; row < chunk.rowCount; row += 1) {

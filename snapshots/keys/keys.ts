@@ -74,7 +74,7 @@ export async function readKeys(storage: Storage) {
   const revocations = new Map<string, KeyRevocation>();
   const damaged: CorruptObjectError[] = [];
   for await (const { key } of storage.list(layout.key.prefix)) {
-    const read = () => readKeyObject(storage, key, schemaOf(key));
+    const read = () => readKeyObject(storage, key);
     const found = await unless(CorruptObjectError, read, (error) => void damaged.push(error));
     if (found && "revokedAt" in found) revocations.set(found.id, earlierOf(found, revocations.get(found.id)));
     else if (found) records.push(found);
@@ -83,17 +83,13 @@ export async function readKeys(storage: Storage) {
   return { records, revocations, damaged };
 }
 
-/** The name of an object under keys/ tells whether it is a record or a revocation. */
-const schemaOf = (objectKey: string): z.ZodType<KeyRecord | KeyRevocation> =>
-  isKeyRevocation(objectKey) ? KeyRevocation : KeyRecord;
-
-/** Undefined when it is gone. */
-async function readKeyObject<Content extends KeyRecord | KeyRevocation>(
+/** Undefined when it is gone. The name of an object under keys/ tells whether it is a record or a revocation. */
+async function readKeyObject(
   storage: Storage,
   objectKey: string,
-  schema: z.ZodType<Content>,
-): Promise<Content | undefined> {
+): Promise<KeyRecord | KeyRevocation | undefined> {
   const bytes = await storage.get(objectKey, { maxBytes: layout.key.maxBytes });
+  const schema: z.ZodType<KeyRecord | KeyRevocation> = isKeyRevocation(objectKey) ? KeyRevocation : KeyRecord;
   const found = bytes && unseal(objectKey, bytes, schema);
   if (!found || found.id === keyIdOf(objectKey)) return found;
   throw new CorruptObjectError(objectKey, "it holds another key's record");
@@ -130,8 +126,8 @@ export async function rotateKey(
   graceMilliseconds: number,
   now: Date,
 ): Promise<{ key: string; record: KeyRecord; revocation: KeyRevocation } | undefined> {
-  const old = await readKeyObject(storage, layout.key(id), KeyRecord);
-  if (!old) return undefined;
+  const old = await readKeyObject(storage, layout.key(id));
+  if (!old || "revokedAt" in old) return undefined;
   const { owner, plan, quota } = old;
   const expiresAt = old.expiresAt === undefined ? undefined : new Date(old.expiresAt);
   const ended = [old.expiresAt, (await earliestRevocation(storage, id))?.revokedAt].find(
@@ -146,8 +142,8 @@ export async function rotateKey(
 async function earliestRevocation(storage: Storage, id: string): Promise<KeyRevocation | undefined> {
   let earliest: KeyRevocation | undefined;
   for await (const { key } of storage.list(`${layout.key.prefix}${id}.`)) {
-    const found = isKeyRevocation(key) && (await readKeyObject(storage, key, KeyRevocation));
-    if (found) earliest = earlierOf(found, earliest);
+    const found = isKeyRevocation(key) && (await readKeyObject(storage, key));
+    if (found && "revokedAt" in found) earliest = earlierOf(found, earliest);
   }
   return earliest;
 }
@@ -207,7 +203,7 @@ export function keyRing(
   /** Undefined for what is gone, or cannot be read now. */
   async function read(objectKey: string): Promise<KeyObject | undefined> {
     try {
-      const found = await readKeyObject(storage, objectKey, schemaOf(objectKey));
+      const found = await readKeyObject(storage, objectKey);
       return found && "revokedAt" in found ? Date.parse(found.revokedAt) : found;
     } catch (error) {
       if (error instanceof StorageError && ready) {

@@ -4,7 +4,7 @@ import type { DuckDBInstance } from "@duckdb/node-api";
 import { Fault } from "../../schemas/errors.ts";
 import type { SourceFileRef } from "../../schemas/store/stored-objects.ts";
 import { clockTolerance } from "../store/log/commits.ts";
-import { marketsTable, protocolScoresTable } from "./contract/source-tables.ts";
+import { marketsTable, protocolScoresTable, type SourceTable } from "./contract/source-tables.ts";
 import { limitMemory, openSession, scalar, selectFromAll, withConnection } from "./duckdb/duckdb.ts";
 import { digestKind, readCutPoints, readKeys, readMarkets } from "./duckdb/markets.ts";
 import {
@@ -18,12 +18,13 @@ import {
 import { readScores } from "./duckdb/scores.ts";
 import { groupFiles } from "./files/file-groups.ts";
 import {
+  type Contents,
   contentOf,
-  type HashedFiles,
   hashContents,
   listSourceFiles,
   nameOfAll,
   passedWarning,
+  refuseDifferences,
   type SourceFile,
   type SourceFolder,
 } from "./files/source-files.ts";
@@ -60,15 +61,13 @@ export interface SourcesOptions {
 export async function openSources(folder: SourceFolder, options: SourcesOptions): Promise<Sources> {
   const { known, pinned } = options;
   await using opened = new AsyncDisposableStack();
-  opened.defer(async () => folder.close?.());
-  const listed = await inTurn(tablesOf(folder, options), listSource);
-  const instance = await openSourceSession(listed, options, opened);
+  const { listed, instance } = await openListed(folder, options, opened);
   const rowDigests = await withConnection(instance, digestKind);
   const files = listed.flatMap((source) => source.files);
-  const hashed = await hashContents(files, filesOfOthers(options));
-  if (pinned) requirePinned(pinned, folder, files, hashed);
+  const contents = await hashContents(files, filesOfOthers(options));
+  if (pinned) requirePinned(pinned, folder, contents);
   const comparable = known?.rowDigests === rowDigests ? known.files : undefined;
-  const unchanged = findUnchanged(listed[0]!, hashed, comparable);
+  const unchanged = findUnchanged(listed[0]!, contents, comparable);
   const isRead = (file: SourceFile) => !unchanged.has(file);
   const [markets, scores] = (await inTurn(listed, (source) =>
     groupSource(instance, source, source.files.filter(isRead)),
@@ -83,11 +82,11 @@ export async function openSources(folder: SourceFolder, options: SourcesOptions)
     await refuseDuplicates(source);
     return rows;
   });
-  const marketsFiles = filesOfMarkets(markets, hashed, unchanged);
+  const marketsFiles = filesOfMarkets(markets, contents, unchanged);
   const ends = opened.move();
   return {
     files: marketsFiles,
-    scoreFiles: scores.files.map((file) => ({ name: file.name, ...contentOf(file, hashed) })),
+    scoreFiles: scores.files.map((file) => ({ name: file.name, ...contentOf(file, contents) })),
     marketCount,
     warnings: [
       ...passedOver(folder, listed),
@@ -117,10 +116,8 @@ export async function inspectSources(
   options: SourcesOptions & { warn?: (warning: string) => void },
 ) {
   await using opened = new AsyncDisposableStack();
-  opened.defer(async () => folder.close?.());
   const refusals = new RefusalList();
-  const listed = await inTurn(tablesOf(folder, options), listSource, refusals);
-  const instance = await openSourceSession(listed, options, opened);
+  const { listed, instance } = await openListed(folder, options, opened, refusals);
   const sources = await inTurn(listed, (source) => groupSource(instance, source, source.files), refusals);
   const files = sources.flatMap((source) => source.files);
   const memoryWarnings = files.length > 0 ? await limitMemory(instance, files, options) : [];
@@ -163,22 +160,21 @@ async function inTurn<From, To>(
   return results;
 }
 
-function tablesOf(folder: SourceFolder, { now }: SourcesOptions): Pick<ListedSource, "folder" | "table">[] {
-  const latest = new Date(now.getTime() + clockTolerance);
-  return [marketsTable(latest), protocolScoresTable(latest)].map((table) => ({ folder, table }));
-}
-
-const listSource = async (source: Pick<ListedSource, "folder" | "table">): Promise<ListedSource> => ({
-  ...source,
-  ...(await listSourceFiles(source.folder, source.table.name)),
-});
-
-/** Opens a DuckDB that can read only these files. `opened` closes it. */
-async function openSourceSession(
-  listed: readonly ListedSource[],
-  { temporaryDirectory, memoryMegabytes }: SourcesOptions,
+/** Lists the files of both sources, and opens a DuckDB that can read only these. `opened` closes it and the folder. */
+async function openListed(
+  folder: SourceFolder,
+  { now, temporaryDirectory, memoryMegabytes }: SourcesOptions,
   opened: AsyncDisposableStack,
-): Promise<DuckDBInstance> {
+  gathered?: RefusalList,
+) {
+  opened.defer(async () => folder.close?.());
+  const latest = new Date(now.getTime() + clockTolerance);
+  const list = async (table: SourceTable): Promise<ListedSource> => ({
+    folder,
+    table,
+    ...(await listSourceFiles(folder, table.name)),
+  });
+  const listed = await inTurn([marketsTable(latest), protocolScoresTable(latest)], list, gathered);
   // DuckDB's spill files have fixed names, so two processes in one folder would overwrite each other's.
   const spill = await mkdtemp(join(resolve(temporaryDirectory), "duckdb-"));
   opened.defer(() => rm(spill, { recursive: true, force: true }));
@@ -189,7 +185,7 @@ async function openSourceSession(
     allowedPaths: listed.flatMap(({ files }) => files.map(({ path }) => path)),
   });
   opened.defer(() => instance.closeSync());
-  return instance;
+  return { listed, instance };
 }
 
 /**
@@ -205,18 +201,15 @@ function filesOfOthers({ known, pinned }: SourcesOptions): Map<string, NamedCont
 function requirePinned(
   pinned: PinnedFiles,
   { unfetched = new Map() }: SourceFolder,
-  files: readonly SourceFile[],
-  { contents }: HashedFiles,
+  contents: Contents,
 ): void {
-  const before = new Map(pinned.files.map(({ name, hash }) => [name, hash]));
-  const now = new Map<string, string>();
-  for (const file of files) if (contents.has(file)) now.set(file.name, contents.get(file)!.hash);
-  for (const [name, { hash }] of unfetched) now.set(name, hash);
-  const refusals = new RefusalList();
   const rule = "is not as it was when the run was planned; plan another run";
-  for (const file of new Set([...before.keys(), ...now.keys()]))
-    if (before.get(file) !== now.get(file)) refusals.add({ file, rule });
-  refusals.throwIfAny();
+  const before = pinned.files.map(({ name, hash }) => ({ name, fingerprint: hash }));
+  const here = [...contents].flatMap(([{ name }, { hash }]) =>
+    hash === undefined ? [] : [{ name, fingerprint: hash }],
+  );
+  const elsewhere = [...unfetched].map(([name, { hash }]) => ({ name, fingerprint: hash }));
+  refuseDifferences(before, [...here, ...elsewhere], { changed: rule, added: rule });
 }
 
 /**
@@ -225,7 +218,7 @@ function requirePinned(
  */
 function findUnchanged(
   { folder: { unfetched = new Map() }, files }: ListedSource,
-  { contents }: HashedFiles,
+  contents: Contents,
   known: KnownFiles["files"] | undefined,
 ): Map<SourceFile, SourceFileRef> {
   const byHash = new Map(known?.map((file) => [file.hash, file]));
@@ -290,7 +283,7 @@ function countProtocols(scores: OpenSource): Promise<number> {
 /** Implements Sources.files: the files of the folder in their order, and then those that were not fetched. */
 function filesOfMarkets(
   { folder: { unfetched = new Map(), listed }, files, groups }: OpenSource,
-  hashed: HashedFiles,
+  contents: Contents,
   unchanged: ReadonlyMap<SourceFile, SourceFileRef>,
 ): MarketsFile[] {
   const groupOf = new Map(groups.flatMap((group) => group.files.map((file) => [file, group])));
@@ -299,7 +292,7 @@ function filesOfMarkets(
     const tag = listed?.get(file.name);
     return {
       name: file.name,
-      ...contentOf(file, hashed),
+      ...contentOf(file, contents),
       extra: [...extra],
       ...(tag !== undefined && { listed: tag }),
       unchanged: unchanged.has(file),

@@ -7,7 +7,7 @@ import { milliseconds, type RowRule, type Rule } from "./source-tables.ts";
  * leaves the type open, the type that the file has. The functions below turn it into SQL.
  */
 export type FileShape = { nullable: boolean } & (
-  | { kind: "leaf"; type: string; rules: readonly Rule[]; time: boolean }
+  | { kind: "leaf"; type: string; rules: readonly Rule[] }
   | { kind: "list"; of: FileShape }
   | { kind: "struct"; fields: readonly FileField[] }
   | { kind: "map"; rules: readonly Rule[]; keys: FileShape; of: FileShape }
@@ -24,16 +24,11 @@ export interface FileField {
 
 /** A value without parts. It is cast to `type` before it is published. */
 export function leaf(type: string, rules: readonly Rule[], nullable = false) {
-  return { nullable, kind: "leaf", type, rules, time: false } as const;
+  return { nullable, kind: "leaf", type, rules } as const;
 }
 
 export function member(value: string, name: string): string {
   return `struct_extract(${value}, ${quoted(name)})`;
-}
-
-/** SQL for a list: the items of a list, or the values of a map. */
-export function itemsOf(shape: FileShape, value: string): string {
-  return shape.kind === "map" ? `map_values(${value})` : value;
 }
 
 /**
@@ -52,7 +47,7 @@ function published(fields: readonly FileField[], sourceOf: (name: string) => str
 }
 
 function publishedValue(shape: FileShape, value: string): string {
-  if (shape.kind === "leaf" && shape.time) return timeText(value);
+  if (shape.kind === "leaf" && shape.type === "TIMESTAMPTZ") return timeText(value);
   if (shape.kind === "struct" && !shape.nullable) {
     return published(shape.fields, (name) => member(value, name));
   }
@@ -143,7 +138,7 @@ function checkedInside(check: Check, shape: FileShape, value: string, path: stri
       return check.all([
         check.rules(shape, value, path),
         items(shape.keys, `map_keys(${value})`, `concat(${path}, '.keys')`),
-        items(shape.of, itemsOf(shape, value), path),
+        items(shape.of, `map_values(${value})`, path),
       ]);
   }
 }
@@ -253,7 +248,7 @@ function leastBytes(shape: FileShape, value: string, depth: number): string {
     }
     case "list":
     case "map": {
-      const [item, items] = [`part${depth}`, itemsOf(shape, value)];
+      const [item, items] = [`part${depth}`, shape.kind === "map" ? `map_values(${value})` : value];
       const sum = `list_sum(list_transform(${items}, lambda ${item}: ${leastBytes(shape.of, item, depth + 1)}))`;
       return `(1 + len(${items}) + coalesce(${sum}, 0))`;
     }

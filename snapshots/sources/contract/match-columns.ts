@@ -18,6 +18,7 @@ import {
   maxLists,
   maxRecordBytes,
   shallowJson,
+  sizeRules,
 } from "./file-column.ts";
 import {
   between,
@@ -39,13 +40,18 @@ type SchemaFault = Pick<Refusal, "value" | "rule"> & { column: string };
  * members that the contract does not name.
  */
 export function matchColumns(
-  { members, latest }: Pick<SourceTable, "members" | "latest">,
+  { members, latest, rowRules }: Pick<SourceTable, "members" | "latest" | "rowRules">,
   columns: readonly NamedType[],
   empty: ReadonlySet<string> = new Set(),
 ) {
   const found: Findings = { faults: [], extra: [], latest, empty };
   const fields = matchFields(members, columns, "", found);
-  return { fields, faults: found.faults, extra: found.extra };
+  return {
+    fields,
+    rowRules: [...rowRules, ...sizeRules(fields)],
+    faults: found.faults,
+    extra: found.extra,
+  };
 }
 
 interface Findings extends Pick<SourceTable, "latest"> {
@@ -149,7 +155,7 @@ function matchShape(shape: Shape, type: DuckDBType, path: string, found: Finding
     case "time":
       if (zoneless.has(type.typeId)) return refuse(`TIMESTAMP WITH TIME ZONE; ${zoneHelp}`);
       if (!is(DuckDBTypeId.TIMESTAMP_TZ)) return refuse("TIMESTAMP WITH TIME ZONE");
-      return { ...leaf("TIMESTAMPTZ", rules), time: true };
+      return leaf("TIMESTAMPTZ", rules);
   }
 }
 

@@ -4,14 +4,13 @@ import { mkdtemp, readFile, realpath, rm, stat } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { type DuckDBConnection, type DuckDBPreparedStatement, StatementType } from "@duckdb/node-api";
 import { ifPresent, messageOf } from "../../store/errors.ts";
-import { type FileField, sizeRules } from "../contract/file-column.ts";
 import {
   marketsTable,
   protocolScoresTable,
   type SourceTable,
   sourceNames,
 } from "../contract/source-tables.ts";
-import { matchRows } from "../files/file-groups.ts";
+import { type FileGroup, matchRows } from "../files/file-groups.ts";
 import { tableOfScript } from "../files/source-files.ts";
 import { type Refusal, RefusalList, SourceRefusal } from "../sources.ts";
 import { columnsOf, faultOf, inSession, isOutOfMemory } from "./duckdb.ts";
@@ -157,16 +156,16 @@ async function writeTables(
     throw new SourceRefusal([{ file: script, rule: "leaves a transaction open; end it with COMMIT" }]);
   });
   const rows = { markets: 0, protocol_scores: 0 };
-  for (const { table, query, fields } of left) {
-    const { name } = table;
+  for (const each of left) {
+    const { name } = each.table;
     try {
       const result = await connection.runAndReadAll(
-        `COPY (${query}) TO ${quoted(fileOf(directory, name))}
+        `COPY (${each.query}) TO ${quoted(fileOf(directory, name))}
          (FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE 10240, USE_TMP_FILE false)`,
       );
       rows[name] = Number(result.getRows()[0]?.[0]);
     } catch (error) {
-      if (isOutOfMemory(error)) await refuseLongRows(connection, script, { table, query, fields });
+      if (isOutOfMemory(error)) await refuseLongRows(connection, script, each);
       throw unreadable(script, name, error);
     }
   }
@@ -175,10 +174,9 @@ async function writeTables(
 }
 
 /** A table that a script left. `query` is SQL for its rows. */
-interface LeftTable {
+interface LeftTable extends Pick<FileGroup, "fields" | "rowRules"> {
   table: SourceTable;
   query: string;
-  fields: readonly FileField[];
 }
 
 /**
@@ -188,13 +186,13 @@ interface LeftTable {
 async function refuseLongRows(
   connection: DuckDBConnection,
   script: string,
-  { table, query, fields }: LeftTable,
+  { table, query, fields, rowRules }: LeftTable,
 ): Promise<void> {
   await connection.run("ROLLBACK");
   const refusals = new RefusalList();
   const rows = {
     fields,
-    rowRules: [...table.rowRules, ...sizeRules(fields)],
+    rowRules,
     rows: `(SELECT row_number() OVER () - 1 AS "row of script", * FROM (${query}))`,
     row: '"row of script"',
     file: tableOfScript(script, table.name),
@@ -221,8 +219,8 @@ async function checkedTable(
   });
   const query = `SELECT *${wide.length > 0 ? ` REPLACE (${wide.join(", ")})` : ""} FROM ${name}`;
   const result = await connection.run(`${query} LIMIT 0`);
-  const { fields, faults } = await matchRows(connection, table, columnsOf(result), `(${query})`);
-  if (faults.length === 0) return { table, query, fields };
+  const { faults, ...sound } = await matchRows(connection, table, columnsOf(result), `(${query})`);
+  if (faults.length === 0) return { table, query, ...sound };
   const file = tableOfScript(script, name);
   // The columns of a file with nothing but its header are all text.
   if ((await connection.runAndReadAll(`FROM ${name} LIMIT 1`).catch(() => undefined))?.currentRowCount === 0)

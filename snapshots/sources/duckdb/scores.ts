@@ -1,6 +1,6 @@
 import { historyDays } from "../../../schemas/envelopes.ts";
 import { protocolDimensionKeys } from "../../../schemas/protocol.ts";
-import { listEntryOf, type ProtocolScore, ScorePoint } from "../../../schemas/records.ts";
+import { listEntryOf, ScorePoint } from "../../../schemas/records.ts";
 import { type FileField, jsonOfRow, soundRow, timeText } from "../contract/file-column.ts";
 import { milliseconds } from "../contract/source-tables.ts";
 import type { FileGroup } from "../files/file-groups.ts";
@@ -18,43 +18,26 @@ export async function readScores(source: OpenSource): Promise<ScoreRow[]> {
       const result = await connection.runAndReadAll(`${unsound} LIMIT 1`);
       if (result.currentRowCount > 0) return refuseRows(source);
     }
-    const details = await connection.runAndReadAll(detailsQuery(source.groups));
-    const bySlug = new Map(details.getRows().map(([slug, ...texts]) => [slug, texts]));
-    const rows: ScoreRow[] = [];
-    for (const group of source.groups) {
-      const result = await connection.runAndReadAll(newestQuery(source, group));
-      for (const [text] of result.getRows()) {
-        const json = String(text);
-        const record: ProtocolScore = JSON.parse(json);
-        const [history, dimensions] = bySlug.get(record.slug) ?? [];
-        const details = { history: String(history), dimensions: String(dimensions) };
-        rows.push({ entry: listEntryOf(record), json, ...details });
-      }
-    }
-    return rows;
+    const result = await connection.runAndReadAll(scoresQuery(source.groups));
+    return result.getRows().map((row): ScoreRow => {
+      const [json, history, dimensions] = row.map(String) as [string, string, string];
+      return { entry: listEntryOf(JSON.parse(json)), json, history, dimensions };
+    });
   });
   return rows.sort((a, b) => (a.entry.slug < b.entry.slug ? -1 : 1));
-}
-
-/** SELECT of the records of one group's rows that are the newest of their slug in all groups. */
-function newestQuery({ groups }: OpenSource, group: FileGroup): string {
-  return `WITH newest AS (SELECT slug, max(updated_at) AS updated_at
-      FROM (${selectFromAll(groups, "slug, updated_at")}) GROUP BY slug)
-    SELECT ${jsonOfRow(group.fields)} FROM ${readParquet(group)}
-    SEMI JOIN newest USING (slug, updated_at)`;
 }
 
 const windowMilliseconds = historyDays * 24 * 3_600_000;
 
 /**
- * SELECT of every protocol's slug, history and dimensions, the latter two as published JSON. All rows of the source
- * must keep every rule.
+ * SELECT of every protocol's newest record, history and dimensions, as published JSON. All rows of the source must keep
+ * every rule.
  */
-function detailsQuery(groups: readonly FileGroup[]): string {
+function scoresQuery(groups: readonly FileGroup[]): string {
   const times = selectFromAll(groups, `slug, ${milliseconds("updated_at")} AS ms`);
   return `WITH newest AS (SELECT slug, max(ms) AS newest_ms FROM (${times}) GROUP BY slug),
     runs AS (${groups.map(runsOf).join(" UNION ALL ")}),
-    windows AS (SELECT slug, ${timeText("max(updated_at)")} AS updated_at,
+    windows AS (SELECT slug, max(record) AS record, ${timeText("max(updated_at)")} AS updated_at,
         arg_max(evidence_hash, ms) AS evidence_hash, list(point ORDER BY ms) AS points,
         arg_max(scores, ms) AS scores, arg_min(scores, ms) AS scores_before
       FROM runs GROUP BY slug),
@@ -66,7 +49,7 @@ function detailsQuery(groups: readonly FileGroup[]): string {
         count(*) OVER (PARTITION BY place) - 1 AS others
       FROM signals),
     lists AS (SELECT slug, list(${dimension} ORDER BY place) AS dimensions FROM ranked GROUP BY slug)
-    SELECT slug, to_json(${history})::VARCHAR, to_json(${dimensions})::VARCHAR
+    SELECT record, to_json(${history})::VARCHAR, to_json(${dimensions})::VARCHAR
     FROM windows JOIN lists USING (slug)`;
 }
 
@@ -80,13 +63,14 @@ const dimensions =
 const dimension = `{'key': key, 'score': score, 'change7d': score - score_before,
   'percentile': CASE WHEN others = 0 THEN 0 ELSE (200 * below + others) // (2 * others) END}`;
 
-/** SELECT of one group's rows that lie within their slug's window. */
+/** SELECT of one group's rows that lie within their slug's window. Only the newest has its record. */
 function runsOf(group: FileGroup): string {
   const { fields } = group;
   // Leaves out columns that the contract does not name, whose names could clash with those used here.
   const columns = fields.map(({ name }) => identifier(name)).join(", ");
   const scores = protocolDimensionKeys.map((key) => `struct_extract(dimensions, ${quoted(key)})::INTEGER`);
   return `SELECT slug, updated_at, ${milliseconds("updated_at")} AS ms, evidence_hash,
+      CASE WHEN ms = newest_ms THEN ${jsonOfRow(fields)} END AS record,
       ${jsonOfRow(pointFields(fields))}::JSON AS point, [${scores.join(", ")}] AS scores
     FROM (SELECT ${columns} FROM ${readParquet(group)}) JOIN newest USING (slug)
     WHERE ${milliseconds("updated_at")} >= newest_ms - ${windowMilliseconds}`;

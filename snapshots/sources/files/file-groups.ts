@@ -5,7 +5,7 @@ import {
   DuckDBStructType,
   type DuckDBType,
 } from "@duckdb/node-api";
-import { type FileField, type FileShape, member, sizeRules } from "../contract/file-column.ts";
+import { type FileField, type FileShape, member } from "../contract/file-column.ts";
 import { matchColumns } from "../contract/match-columns.ts";
 import type { RowRule, SourceTable } from "../contract/source-tables.ts";
 import {
@@ -52,14 +52,13 @@ export async function groupFiles(
   for (const file of files) {
     const matched = await refusals.gather(() => matchFile(connection, table, file));
     if (!matched) continue;
-    const { columns, fields, extra } = matched;
+    const { columns, fields, rowRules, extra } = matched;
     // JSON of a type distinguishes JSON columns from text. The type's name does not.
     const own = ownOf(columns);
     const signature = JSON.stringify(own.map(([name, type]) => [name, type.toJson()]));
     const group = bySignature.get(signature);
     if (group) group.files.push(file);
     else {
-      const rowRules = [...table.rowRules, ...sizeRules(fields)];
       bySignature.set(signature, {
         files: [file],
         fields,

@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import { open, readdir, realpath, stat } from "node:fs/promises";
-import { join, relative, sep } from "node:path";
+import { join } from "node:path";
 import type { ObjectRef, SourceFileRef } from "../../../schemas/store/stored-objects.ts";
 import { hasCode, ifPresent } from "../../store/errors.ts";
 import { inParallel } from "../../store/in-parallel.ts";
@@ -46,7 +46,7 @@ export async function listSourceFiles(folder: SourceFolder, name: SourceTable["n
   const { path: root, listed, script } = folder;
   const names = new SourceNames(name);
   const single = `${name}.parquet`;
-  const info = await statOf(root, join(root, single));
+  const info = await statOf(root, single);
   if (info && !info.isDirectory()) names.add(single);
   for (const below of [...(info?.isDirectory() ? [single] : []), name])
     for (const found of await namesBelow(root, below)) names.add(found);
@@ -71,15 +71,14 @@ export function tableOfScript(script: string, table: string): string {
   return `${script} (${table})`;
 }
 
-async function sourceFile(folder: SourceFolder, name: string): Promise<SourceFile> {
-  const path = join(folder.path, name);
-  const found = await fingerprint(folder, path);
-  if (found === undefined) throw refusalOf(folder.path, path, "is a link to nothing, or gone");
-  return { path: await realpath(path), name, fingerprint: found };
-}
-
-function refusalOf(root: string, path: string, rule: string): SourceRefusal {
-  return new SourceRefusal([{ file: relative(root, path).split(sep).join("/"), rule }]);
+async function sourceFile({ path: root, listed }: SourceFolder, name: string): Promise<SourceFile> {
+  const info = await statOf(root, name);
+  if (!info) throw new SourceRefusal([{ file: name, rule: "is a link to nothing, or gone" }]);
+  // Opening a pipe would wait for a writer, possibly for ever.
+  if (!info.isFile()) throw new SourceRefusal([{ file: name, rule: "is not a regular file" }]);
+  const changed = listed ? "linked" : info.ctimeNs;
+  const fingerprint = [info.size, info.mtimeNs, changed, info.ino, info.dev].join("-");
+  return { path: await realpath(join(root, name)), name, fingerprint };
 }
 
 /**
@@ -91,11 +90,12 @@ async function namesBelow(root: string, name: string, above: readonly string[] =
   const names = await ifPresent(readdir(directory));
   if (!names) return [];
   const real = await realpath(directory);
-  if (above.includes(real)) throw refusalOf(root, directory, "is a link to a folder that it lies in");
+  if (above.includes(real))
+    throw new SourceRefusal([{ file: name, rule: "is a link to a folder that it lies in" }]);
   const below = await Promise.all(
     names.sort().map(async (entry) => {
       const path = `${name}/${entry}`;
-      const info = await statOf(root, join(root, path));
+      const info = await statOf(root, path);
       if (!info?.isDirectory()) return [path];
       return isPassed(entry) ? [`${path}/`] : namesBelow(root, path, [...above, real]);
     }),
@@ -103,20 +103,13 @@ async function namesBelow(root: string, name: string, above: readonly string[] =
   return [`${name}/`, ...below.flat()];
 }
 
-async function fingerprint({ path: root, listed }: SourceFolder, path: string): Promise<string | undefined> {
-  const info = await statOf(root, path);
-  // Opening a pipe would wait for a writer, possibly for ever.
-  if (info && !info.isFile()) throw refusalOf(root, path, "is not a regular file");
-  const changed = listed ? "linked" : info?.ctimeNs;
-  return info && [info.size, info.mtimeNs, changed, info.ino, info.dev].join("-");
-}
-
 /** Follows links; undefined when nothing is there. */
-async function statOf(root: string, path: string) {
+async function statOf(root: string, name: string) {
   try {
-    return await ifPresent(stat(path, { bigint: true }));
+    return await ifPresent(stat(join(root, name), { bigint: true }));
   } catch (error) {
-    throw hasCode(error, "ELOOP") ? refusalOf(root, path, "is a link that leads back to itself") : error;
+    if (!hasCode(error, "ELOOP")) throw error;
+    throw new SourceRefusal([{ file: name, rule: "is a link that leads back to itself" }]);
   }
 }
 
@@ -130,15 +123,22 @@ export function namesOnlyChanges({ refusals }: SourceRefusal): boolean {
 
 type Fingerprinted = Pick<SourceFile, "name" | "fingerprint">;
 
-/** Throws SourceRefusal naming the files that were changed, removed or added between two listings. */
-export function refuseDifferences(before: readonly Fingerprinted[], after: readonly Fingerprinted[]): void {
+/**
+ * Throws SourceRefusal naming the files that were changed, removed or added between two listings. `changed` is the rule
+ * that the former break, `added` that of the latter.
+ */
+export function refuseDifferences(
+  before: readonly Fingerprinted[],
+  after: readonly Fingerprinted[],
+  { changed, added } = { changed: changedRule, added: addedRule },
+): void {
   const refusals = new RefusalList();
   const [old, found] = [before, after].map(
     (files) => new Map(files.map((file) => [file.name, file.fingerprint])),
   );
   for (const { name, fingerprint } of before)
-    if (found!.get(name) !== fingerprint) refusals.add({ file: name, rule: changedRule });
-  for (const { name } of after) if (!old!.has(name)) refusals.add({ file: name, rule: addedRule });
+    if (found!.get(name) !== fingerprint) refusals.add({ file: name, rule: changed });
+  for (const { name } of after) if (!old!.has(name)) refusals.add({ file: name, rule: added });
   refusals.throwIfAny();
 }
 
@@ -268,22 +268,14 @@ function shown(names: readonly string[]): string {
 const concurrency = 4;
 const partBytes = 1024 * 1024;
 
-/** Each file has a content, or the error for which it has none. */
-export interface HashedFiles {
-  contents: ReadonlyMap<SourceFile, ObjectRef>;
-  failures: ReadonlyMap<SourceFile, unknown>;
-}
+/** The content of each file, or the error for which it has none: mostly, reading its rows fails too, and says more. */
+export type Contents = ReadonlyMap<SourceFile, ObjectRef | { hash?: undefined; failure: unknown }>;
 
-/**
- * Does not hash files whose content is known by their name, as long as they have as many bytes. Errors are collected:
- * mostly, reading the rows of such a file fails too, and says more.
- */
+/** Does not hash files whose content is known by their name, as long as they have as many bytes. */
 export async function hashContents(
   files: readonly SourceFile[],
-  known: ReadonlyMap<string, ObjectRef> = new Map(),
-): Promise<HashedFiles> {
-  const contents = new Map<SourceFile, ObjectRef>();
-  const failures = new Map<SourceFile, unknown>();
+  known: ReadonlyMap<string, ObjectRef>,
+): Promise<Contents> {
   // A new buffer for each of many small files would cost more than reading them does.
   const buffers: Buffer[] = [];
   const hashOne = async (file: SourceFile): Promise<ObjectRef> => {
@@ -301,18 +293,14 @@ export async function hashContents(
     buffers.push(part);
     return { hash: hash.digest("hex"), bytes };
   };
-  const failed = (file: SourceFile) => (error: unknown) => {
-    failures.set(file, error);
-  };
-  const keep = (file: SourceFile) =>
-    hashOne(file).then((content) => void contents.set(file, content), failed(file));
-  await inParallel(files, keep, concurrency);
-  return { contents, failures };
+  const read = (file: SourceFile) => hashOne(file).catch((failure: unknown) => ({ failure }));
+  const contents = await inParallel(files, read, concurrency);
+  return new Map(files.map((file, index) => [file, contents[index]!]));
 }
 
 /** Files whose columns cannot be read were refused before, so a file without a content is unexpected here. */
-export function contentOf(file: SourceFile, { contents, failures }: HashedFiles): ObjectRef {
-  const content = contents.get(file);
-  if (content) return content;
-  throw new Error(`${file.name}: its columns can be read, but not its bytes`, { cause: failures.get(file) });
+export function contentOf(file: SourceFile, contents: Contents): ObjectRef {
+  const content = contents.get(file)!;
+  if (content.hash !== undefined) return content;
+  throw new Error(`${file.name}: its columns can be read, but not its bytes`, { cause: content.failure });
 }
