@@ -204,10 +204,9 @@ export function tiersAfter(
   records: readonly ProtocolScore[],
   publishedAt: string,
 ): Tiers {
-  const from = (slug: string) =>
-    before && Object.hasOwn(before.tiers, slug) ? before.tiers[slug] : undefined;
+  const earlier = new Map(Object.entries(before?.tiers ?? {}));
   const fresh = records.flatMap(({ slug, forgeScale, bri }): TierChange[] => {
-    const old = from(slug);
+    const old = earlier.get(slug);
     return old === undefined || old === forgeScale
       ? []
       : [{ slug, from: old, to: forgeScale, bri, at: publishedAt }];

@@ -74,9 +74,9 @@ export async function soundExports(
   newest: CommitEntry | undefined,
   trust: Trust | undefined,
 ): Promise<ExportRecord[]> {
-  const records: ExportRecord[] = [];
-  for await (const record of readExports(storage, trust)) records.push(record);
-  const standing = records.filter(({ commit }) => !isWithdrawn(commit, newest));
+  const standing: ExportRecord[] = [];
+  for await (const record of readExports(storage, trust))
+    if (!isWithdrawn(record.commit, newest)) standing.push(record);
   return standing.sort((a, b) => b.commit - a.commit);
 }
 
@@ -106,10 +106,6 @@ export async function signExportsOf(storage: Storage, newest: Commit, signing: S
     }
   });
 }
-
-/** The SHA-256 of each chunk, one after the other: the content of the object that `chunks` refers to. */
-const chunkHashes = (file: Buffer): Buffer =>
-  Buffer.from(chunksOf(file, chunkBytes.file).map(sha256).join(""), "hex");
 
 export async function readChunkHashes(read: ReadObject, { chunks, bytes }: ParquetFile): Promise<Buffer> {
   const key = layout.exportChunks(chunks.hash);
@@ -142,7 +138,7 @@ export async function* readChunks(
 /** Puts a file, and reads it back from the store. */
 export async function putFile(storage: Storage, path: string): Promise<Omit<ParquetFile, "rows">> {
   const bytes = await readFile(path);
-  const hashes = chunkHashes(bytes);
+  const hashes = Buffer.from(chunksOf(bytes, chunkBytes.file).map(sha256).join(""), "hex");
   const ref = { hash: sha256(bytes), bytes: bytes.length };
   const chunks = { hash: sha256(hashes), bytes: hashes.length };
   await putRenewed(storage, layout.exportChunks(chunks.hash), hashes);

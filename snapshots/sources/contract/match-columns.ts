@@ -21,7 +21,6 @@ import {
   sizeRules,
 } from "./file-column.ts";
 import {
-  between,
   cleanJson,
   controlsRule,
   finite,
@@ -31,6 +30,7 @@ import {
   type SourceTable,
   textRules,
   unwanted,
+  within,
 } from "./source-tables.ts";
 
 type SchemaFault = Pick<Refusal, "value" | "rule"> & { column: string };
@@ -46,12 +46,8 @@ export function matchColumns(
 ) {
   const found: Findings = { faults: [], extra: [], latest, empty };
   const fields = matchFields(members, columns, "", found);
-  return {
-    fields,
-    rowRules: [...rowRules, ...sizeRules(fields)],
-    faults: found.faults,
-    extra: found.extra,
-  };
+  const { faults, extra } = found;
+  return { fields, rowRules: [...rowRules, ...sizeRules(fields)], faults, extra };
 }
 
 interface Findings extends Pick<SourceTable, "latest"> {
@@ -142,10 +138,8 @@ function matchShape(shape: Shape, type: DuckDBType, path: string, found: Finding
       const fields = matchFields(shape.members, membersOf(type as DuckDBStructType), `${path}.`, found);
       return { nullable: false, kind: "struct", fields };
     }
-    case "integer": {
-      if (!isInteger(type) && !is(DuckDBTypeId.BIGINT)) return refuse("INTEGER, or another integer type");
-      return leaf("BIGINT", rules);
-    }
+    case "integer":
+      return isInteger(type) ? leaf("BIGINT", rules) : refuse("INTEGER, or another integer type");
     case "text":
       return isText(type) ? leaf("VARCHAR", rules) : refuse("VARCHAR");
     case "double":
@@ -239,11 +233,9 @@ export function faultyName(type: DuckDBType, path: string): { column: string; ru
   return undefined;
 }
 
-const exactBetween = between(Number.MIN_SAFE_INTEGER, Number.MAX_SAFE_INTEGER);
-
 const exactInteger: Rule = {
+  ...within({ min: Number.MIN_SAFE_INTEGER, max: Number.MAX_SAFE_INTEGER }),
   rule: "must be an integer that JSON holds exactly, up to 2^53-1",
-  holds: exactBetween,
 };
 
 const shortJson: Rule = {
@@ -304,5 +296,5 @@ const singleMembers: Rule = {
 /** SQL that is true when JavaScript can hold the number in a text, exactly if it is an integer. */
 function exactNumber(text: string): string {
   return `CASE WHEN regexp_matches(${text}, '[.eE]') THEN isfinite(TRY_CAST(${text} AS DOUBLE))
-    ELSE ${exactBetween(`TRY_CAST(${text} AS HUGEINT)`)} END`;
+    ELSE ${exactInteger.holds(`TRY_CAST(${text} AS HUGEINT)`)} END`;
 }

@@ -184,11 +184,7 @@ export const textRules: readonly Rule[] = [shortText, noControls];
 export const finite: Rule = { rule: "must be a finite number", holds: (value) => `isfinite(${value})` };
 
 export function within({ min, max }: { min: number; max: number }): Rule {
-  return { rule: `must be from ${min} to ${max}`, holds: between(min, max) };
-}
-
-export function between(min: number, max: number): Rule["holds"] {
-  return (value) => `${value} BETWEEN ${min} AND ${max}`;
+  return { rule: `must be from ${min} to ${max}`, holds: (value) => `${value} BETWEEN ${min} AND ${max}` };
 }
 
 const notEmpty: Rule = { rule: "must not be empty", holds: (value) => `${value} <> ''` };

@@ -34,20 +34,9 @@ const defaultMegabytes = 600;
 
 /** Opens an in-memory DuckDB with fixed settings: UTC, limited memory, and no downloads of extensions. */
 export async function openSession(options: SessionOptions): Promise<DuckDBInstance> {
-  const instance = await DuckDBInstance.create(":memory:");
-  const connection = await instance.connect();
-  try {
-    for (const setting of settings(options)) await connection.run(`SET GLOBAL ${setting}`);
-  } finally {
-    connection.closeSync();
-  }
-  return instance;
-}
-
-function settings(options: SessionOptions) {
   const { memoryMegabytes = defaultMegabytes, temporaryDirectory, threads, ordered } = options;
   const { allowedPaths, trusted = false } = options;
-  return [
+  const settings = [
     "TimeZone = 'UTC'",
     "autoinstall_known_extensions = false",
     "autoload_known_extensions = false",
@@ -68,6 +57,11 @@ function settings(options: SessionOptions) {
       : []),
     ...(allowedPaths && !trusted ? ["enable_external_access = false"] : []),
   ];
+  const instance = await DuckDBInstance.create(":memory:");
+  await withConnection(instance, async (connection) => {
+    for (const setting of settings) await connection.run(`SET GLOBAL ${setting}`);
+  });
+  return instance;
 }
 
 /** Closes the connection after `work`. */

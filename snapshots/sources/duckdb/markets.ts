@@ -342,21 +342,18 @@ export function contractDigest({ name, label, members, latest, rowRules }: Sourc
 }
 
 /**
- * SQL for a market row's digest. DuckDB's hash does not see where nested lists end: it is the same for ["a"], [] as for
+ * SQL for the digest of a market row that keeps the rules `sound`, and null for others: their text could take all
+ * memory. DuckDB's hash does not see where nested lists end: it is the same for ["a"], [] as for
  * [], ["a"]. So the text of the inner lists is hashed too. So are the columns' signature, because names of struct
  * members do not count either, and the signs of numbers, because 0.0 and -0.0 differ in JSON.
  */
-function digestOf({ fields, signature }: FileGroup): string {
+export function rowDigest({ fields, signature }: FileGroup, sound = boundedRow(fields)): string {
   const lists = `to_json(list_transform(dimensions, lambda dimension: {
     evidence: len(dimension.evidence), "references": dimension."references",
     signs: [signbit(dimension.weight), signbit(dimension.computation.baseline)],
     raises: dimension.computation.raises, lowers: dimension.computation.lowers}))::VARCHAR`;
-  return `hash(${[quoted(signature), ...fields.map(({ name }) => identifier(name)), lists].join(", ")})`;
-}
-
-/** SQL for the digest of a row that keeps the rules `sound`, and null for others: their text could take all memory. */
-export function rowDigest(group: FileGroup, sound = boundedRow(group.fields)): string {
-  return `CASE WHEN ${sound} THEN ${digestOf(group)} END`;
+  const hashed = [quoted(signature), ...fields.map(({ name }) => identifier(name)), lists];
+  return `CASE WHEN ${sound} THEN hash(${hashed.join(", ")}) END`;
 }
 
 /** Fills the session's table `known` (digest, ordinal). */

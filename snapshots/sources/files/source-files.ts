@@ -148,7 +148,7 @@ export function refuseDifferences(
  * Table formats by what stands beside their data files: patterns of names below the table's folder. Such a folder also
  * holds rows that were deleted, replaced or never committed; only the log tells which files are live.
  */
-const formats = [
+const formats: readonly { format: string; log: string; way?: string }[] = [
   { format: "Delta Lake", log: "_delta_log/", way: "DuckDB's extension delta reads it" },
   {
     format: "Apache Iceberg",
@@ -164,7 +164,7 @@ const formats = [
     log: "ducklake-[0-9a-f-]{36}(?:-delete)?\\.parquet$",
     way: "DuckDB's extension ducklake reads it",
   },
-] as const satisfies readonly { format: string; log: string; way?: string }[];
+];
 const anyLog = new RegExp(`^(.*?/)(?:${formats.map(({ log }) => `(${log})`).join("|")})`);
 
 /** Names that readers of data lakes pass over: of hidden files, logs, and files that are not finished. */
@@ -214,11 +214,10 @@ export class SourceNames {
   async judge(location: string, names: () => Promise<readonly string[]>): Promise<void> {
     const [single, folder] = [`${this.#source}.parquet`, `${this.#source}/`];
     const refusals = new RefusalList();
-    for (const [file, { format, ...way }] of this.#tables) {
-      const means = "way" in way ? way.way : "a program that knows the format can";
+    for (const [file, { format, way = "a program that knows the format can" }] of this.#tables) {
       const rule =
         `is a table of ${format}, whose log says which of its files are live; ` +
-        `list those in a script (${means}; .github/deploy/SOURCES.md, "Tables with a log")`;
+        `list those in a script (${way}; .github/deploy/SOURCES.md, "Tables with a log")`;
       refusals.add({ file, rule });
     }
     if (this.#tables.size === 0) {
