@@ -85,8 +85,7 @@ ${recordTable(`Score of ${nameOf(slug)}`, facts.map(fact))}<h2>Twelve dimensions
 ${recordTable(meanings.protocolDimension.meaning, dimensionRows(dimensions))}<h2>Neighbours</h2>
 ${recordTable("The protocols whose BRI is nearest", place.around.map(neighbour))}`;
   const footer = markup`<a href="../../api/v1/scores/${slug}.json">This score as JSON</a>`;
-  const picture = { address: addressOf(addresses, card), says: title, ...cardSize };
-  return renderPage(addresses, { title, description, address, root: up, head, picture, main, footer });
+  return renderPage(addresses, { title, description, address, root: up, head, card, main, footer });
 }
 
 const up = "../../";
@@ -214,21 +213,19 @@ ${body}</html>
 
 interface PageParts extends Omit<DocumentParts, "body"> {
   description: string;
-  /** Link previews show it large; without it they show the icon. */
-  picture?: { address: string; says: string; width: number; height: number };
+  /** The key of a card, which link previews show large; without it they show the icon. */
+  card?: string;
   main: Markup;
   footer: Markup;
 }
 
 /** Adds what search engines and link previews read. */
 function renderPage(addresses: Addresses, page: PageParts): Markup {
-  const { title, description, address, root, head, picture, main, footer } = page;
+  const { title, description, address, root, head, card, main, footer } = page;
   // PNG, since most link previews do not show SVG.
-  const image = picture?.address ?? addressOf(addresses, layout.siteFile("icon.png"));
-  const size =
-    picture &&
-    markup`<meta property="og:image:width" content="${picture.width}">
-<meta property="og:image:height" content="${picture.height}">
+  const image = addressOf(addresses, card ?? layout.siteFile("icon.png"));
+  const size = markup`<meta property="og:image:width" content="${cardSize.width}">
+<meta property="og:image:height" content="${cardSize.height}">
 `;
   return renderDocument({
     title,
@@ -243,8 +240,8 @@ function renderPage(addresses: Addresses, page: PageParts): Markup {
 <meta property="og:description" content="${description}">
 <meta property="og:url" content="${address}">
 <meta property="og:image" content="${image}">
-<meta property="og:image:alt" content="${picture?.says ?? siteName}">
-${size ?? ""}<meta name="twitter:card" content="${picture ? "summary_large_image" : "summary"}">
+<meta property="og:image:alt" content="${card ? title : siteName}">
+${card ? size : ""}<meta name="twitter:card" content="${card ? "summary_large_image" : "summary"}">
 ${head}`,
     body: markup`<body>
 <header class="top"><div class="wide"><a class="brand" href="${root}index.html"><img src="${root}site/icon.svg" alt="" width="28" height="28">${siteName}</a></div></header>

@@ -143,7 +143,13 @@ export function limitMemory(
   limits: MemoryLimits,
 ): Promise<string[]> {
   return withConnection(instance, async (connection) => {
-    const { megabytes, threads, warnings } = planFor(await largestRowGroup(connection, files), limits);
+    // Before compression; 0 when no file can be read.
+    const largest = await scalar(
+      connection,
+      `SELECT coalesce(max(bytes), 0) FROM (SELECT sum(total_uncompressed_size) AS bytes
+       FROM parquet_metadata(${fileList(files)}) GROUP BY file_name, row_group_id)`,
+    );
+    const { megabytes, threads, warnings } = planFor(largest / 1e6, limits);
     await connection.run(`SET GLOBAL memory_limit = '${megabytes}MB'`);
     await connection.run(`SET GLOBAL threads = ${threads}`);
     return warnings;
@@ -177,16 +183,6 @@ export function planFor(largest: number, limits: MemoryLimits) {
 // and 480 MB on row groups of 42 and 79 MB, and went through with 380 and 540.
 const baseMegabytes = 100;
 const threadMegabytes = 60;
-
-/** Before compression, in millions of bytes; 0 when no file can be read. */
-async function largestRowGroup(connection: DuckDBConnection, files: readonly SourceFile[]): Promise<number> {
-  const bytes = await scalar(
-    connection,
-    `SELECT coalesce(max(bytes), 0) FROM (SELECT sum(total_uncompressed_size) AS bytes
-     FROM parquet_metadata(${fileList(files)}) GROUP BY file_name, row_group_id)`,
-  );
-  return bytes / 1e6;
-}
 
 export function fileList(files: readonly SourceFile[]): string {
   return textList(files.map(({ path }) => literalPath(path)));

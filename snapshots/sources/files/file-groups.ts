@@ -165,13 +165,11 @@ interface Node {
 /** Whether a name, at any depth, may end with a number that DuckDB put behind another's. */
 function hasNumbered(all: readonly NamedType[]): boolean {
   const names = new Set(all.map(([name]) => foldCase(name)));
-  return all.some(([name, type]) => isNumbered(name, names) || partsOf(type).some(hasNumbered));
+  return all.some(([name, type]) => {
+    const stem = /^(.*)_\d+$/s.exec(name)?.[1];
+    return (stem !== undefined && names.has(foldCase(stem))) || partsOf(type).some(hasNumbered);
+  });
 }
-
-const isNumbered = (name: string, others: ReadonlySet<string>) => {
-  const [, stem] = /^(.*)_\d+$/s.exec(name) ?? [];
-  return stem !== undefined && others.has(foldCase(stem));
-};
 
 function partsOf(type: DuckDBType): NamedType[][] {
   if (type instanceof DuckDBStructType) return [membersOf(type)];

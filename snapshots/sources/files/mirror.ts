@@ -68,7 +68,9 @@ export async function mirrorSources(
       await unlessCode("EEXIST", link(path, join(objects, file.fingerprint)));
     });
     refuseDifferences(listed, (await listRemote(storage)).files);
-    await prune(objects, new Set(listed.map(({ fingerprint }) => fingerprint)));
+    const inUse = new Set(digests.values());
+    for (const name of await readdir(objects))
+      if (!inUse.has(name)) await rm(join(objects, name), { force: true });
     return { path: directory, passed, listed: digests, unfetched, downloaded, close };
   } catch (error) {
     await close();
@@ -168,12 +170,6 @@ async function fetchAll(
     });
   });
   if (failures.length > 0) throw failures[0];
-}
-
-async function prune(objects: string, wanted: ReadonlySet<string>): Promise<void> {
-  for (const name of await readdir(objects)) {
-    if (!wanted.has(name)) await rm(join(objects, name), { force: true });
-  }
 }
 
 /** Returns false when the work failed with this code. */
