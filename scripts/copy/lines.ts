@@ -2,6 +2,7 @@ import { type FileHandle, open, stat, truncate } from "node:fs/promises";
 import { crc32 } from "node:zlib";
 import { Change, linesFromEnd } from "../../proxy/site/client/client.ts";
 import { maxLine, segmentsOf } from "../../proxy/site/client/trees.ts";
+import { idOfLine, memberOfLine } from "../../snapshots/format/market-line.ts";
 import { hexOf, leafHash, rootOf, rootOver, type Subtree } from "../../snapshots/format/tree.ts";
 
 const piece = 2 ** 20;
@@ -53,42 +54,31 @@ export async function wholeLines(path: string): Promise<number> {
   return lines;
 }
 
-/** Appends lines to a file, in large pieces. Memory holds one piece, in a buffer that grows to the longest line. */
+/** Writes lines to a file that is open for it, in large pieces, and closes it. */
 export class LineWriter {
   readonly #file: FileHandle;
-  #waiting = Buffer.allocUnsafe(2 * written);
+  #waiting: Buffer[] = [];
   #bytes = 0;
   #busy = false;
 
-  private constructor(file: FileHandle) {
+  constructor(file: FileHandle) {
     this.#file = file;
-  }
-
-  /** With `fresh` an earlier file is replaced. */
-  static async open(path: string, { fresh }: { fresh: boolean }): Promise<LineWriter> {
-    return new LineWriter(await open(path, fresh ? "w" : "a"));
   }
 
   /** Takes a line without its end. Returns a promise when the disk must catch up: await it before the next line. */
   write(line: Buffer | string): Promise<void> | undefined {
     if (this.#busy) throw new Error("a line came while earlier ones are being written");
-    const most = this.#bytes + line.length * (typeof line === "string" ? maxUtf8Bytes : 1) + 1;
-    if (most > this.#waiting.length) this.#waiting = Buffer.concat([this.#waiting], 2 * most);
-    this.#bytes +=
-      typeof line === "string"
-        ? this.#waiting.write(line, this.#bytes)
-        : line.copy(this.#waiting, this.#bytes);
-    this.#waiting[this.#bytes] = lineEnd;
-    this.#bytes += 1;
+    // A copy, since whoever reads lines uses their buffer again.
+    const bytes = Buffer.from(line);
+    this.#waiting.push(bytes, newline);
+    this.#bytes += bytes.length + newline.length;
     return this.#bytes >= written ? this.#flush() : undefined;
   }
 
   async #flush(): Promise<void> {
     this.#busy = true;
-    for (let at = 0; at < this.#bytes; )
-      at += (await this.#file.write(this.#waiting, at, this.#bytes - at)).bytesWritten;
-    this.#bytes = 0;
-    this.#busy = false;
+    await this.#file.appendFile(Buffer.concat(this.#waiting, this.#bytes));
+    [this.#waiting, this.#bytes, this.#busy] = [[], 0, false];
   }
 
   async close(): Promise<void> {
@@ -100,19 +90,19 @@ export class LineWriter {
   }
 }
 
-/** A file for `linesFromEnd`. Pieces of one length share memory: use one before you ask for the next. */
+const newline = Buffer.of(lineEnd);
+
+/** A file for `linesFromEnd`. */
 export async function fileOf(path: string) {
   const file = await open(path);
-  const { size } = await stat(path);
-  let bytes = new ArrayBuffer(0);
+  const { size } = await file.stat();
   return {
     size,
     slice: (start: number, end: number) => ({
       async arrayBuffer(): Promise<ArrayBuffer> {
-        if (bytes.byteLength !== end - start) bytes = new ArrayBuffer(end - start);
-        const { bytesRead } = await file.read(new Uint8Array(bytes), 0, end - start, start);
+        const { bytesRead, buffer } = await file.read(new Uint8Array(end - start), { position: start });
         if (bytesRead < end - start) throw new Error(`${path} became shorter while it was read`);
-        return bytes;
+        return buffer.buffer;
       },
     }),
     [Symbol.asyncDispose]: () => file.close(),
@@ -120,13 +110,7 @@ export async function fileOf(path: string) {
 }
 
 /** Archives are sorted by this key, descending: by time, then by id. */
-function sortKeyOf(text: Buffer): string {
-  // No string in a record can hold these characters unescaped, and free-form JSON comes after them.
-  const at = text.indexOf(resolvedAt) + resolvedAt.length;
-  return text.toString("latin1", at, at + 24) + text.toString("latin1", 7, 43);
-}
-
-const resolvedAt = Buffer.from(',"resolvedAt":"');
+const sortKeyOf = (text: Buffer) => `${memberOfLine(text, "resolvedAt")}${idOfLine(text)}`;
 
 /**
  * Writes a new archive: the old one without the markets that `changes` names, and with the markets that it puts, each
@@ -134,39 +118,34 @@ const resolvedAt = Buffer.from(',"resolvedAt":"');
  */
 export async function mergeChanges(archive: string, changes: string, into: string): Promise<void> {
   const named = new Set<string>();
-  for await (const line of linesOf(changes)) {
-    const { id } = new Change(line.toString());
+  for await (const { id } of changesIn(changes)) {
     // A copy, because a slice would keep the whole line in memory.
     named.add(Buffer.from(id).toString("latin1"));
   }
   const puts = putsIn(changes);
-  const writer = await LineWriter.open(into, { fresh: true });
+  const writer = new LineWriter(await open(into, "w"));
   try {
-    let put = (await puts.next()).value;
-    let key = put && sortKeyOf(put);
+    let put = await puts.next();
     for await (const line of linesOf(archive)) {
-      if (named.has(line.toString("latin1", 7, 43))) continue;
-      while (put && key && key > sortKeyOf(line)) {
-        await writer.write(put);
-        put = (await puts.next()).value;
-        key = put && sortKeyOf(put);
-      }
-      const full = writer.write(line);
-      if (full) await full;
+      if (named.has(idOfLine(line))) continue;
+      for (; !put.done && put.value.key > sortKeyOf(line); put = await puts.next())
+        await writer.write(put.value.text);
+      await writer.write(line);
     }
-    for (; put; put = (await puts.next()).value) await writer.write(put);
+    for (; !put.done; put = await puts.next()) await writer.write(put.value.text);
   } finally {
     await writer.close();
-    await puts.return(undefined);
+    await puts.return();
   }
 }
 
-async function* putsIn(changes: string): AsyncGenerator<Buffer, undefined, void> {
-  for await (const line of linesOf(changes)) {
-    const change = new Change(line.toString());
-    if (change.op === "put") yield Buffer.from(change.text);
-  }
-  return undefined;
+async function* changesIn(path: string): AsyncGenerator<Change, void, void> {
+  for await (const line of linesOf(path)) yield new Change(line.toString());
+}
+
+async function* putsIn(changes: string) {
+  for await (const { op, text } of changesIn(changes))
+    if (op === "put") yield { text, key: sortKeyOf(Buffer.from(text)) };
 }
 
 /** The tree over the lines of a copy. `segments` are from the oldest up. */

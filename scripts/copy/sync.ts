@@ -1,3 +1,4 @@
+import { open as openFile } from "node:fs/promises";
 import { setTimeout } from "node:timers/promises";
 import {
   ApiError,
@@ -11,6 +12,7 @@ import {
   verifyCopy,
 } from "../../proxy/site/client/client.ts";
 import { Fault, isFault } from "../../schemas/errors.ts";
+import { idOfLine } from "../../snapshots/format/market-line.ts";
 import { messageOf } from "../../snapshots/store/errors.ts";
 import type { Progress } from "../cli.ts";
 import type { CopyFolder, CopyState } from "./copy-folder.ts";
@@ -158,7 +160,7 @@ async function takeChanges(
   const open = async () => {
     const { snapshotId, count } = changes;
     if (!resumed) await copy.begin({ kind: "changes", since: state.snapshotId, snapshotId, count });
-    return LineWriter.open(path, { fresh: !resumed });
+    return new LineWriter(await openFile(path, "a"));
   };
   try {
     const few = () => changes.count <= maxChanges;
@@ -201,7 +203,7 @@ async function takeWhole(
   const open = async () => {
     const { snapshotId, cursor = "", count } = rows;
     if (!resumed) await copy.begin({ kind: "whole", snapshotId, cursor, count });
-    return LineWriter.open(path, { fresh: !resumed });
+    return new LineWriter(await openFile(path, "a"));
   };
   try {
     await receive(parts, rows, open, ({ text }) => text);
@@ -262,7 +264,8 @@ async function takeUp(
   }
 }
 
-interface Checked {
+/** An archive that came, and the state of the copy before. */
+interface CopyArchive {
   path: string;
   snapshotId: string;
   tree: CopyTree;
@@ -270,10 +273,11 @@ interface Checked {
 }
 
 /** Checks that an archive was published, and that its index follows from it. Returns the state and index to keep. */
-async function check(parts: SyncParts, { path, snapshotId, tree, before }: Checked) {
+async function check(parts: SyncParts, archive: CopyArchive) {
+  const { path, snapshotId, tree, before } = archive;
   const { copy, published, progress } = parts;
-  const found = { archiveRoot: tree.archiveRoot, lines: tree.lines, bytes: tree.bytes };
-  const { entry, checkpoint } = await requirePublished(parts, path, snapshotId, { ...found, before });
+  const { segments: _, ...found } = tree;
+  const { entry, checkpoint } = await requirePublished(parts, archive);
   const { commit, indexRoot } = entry;
   if (before) requireNewer(commit, before);
   const index = await checkIndex({ path, tree, entry, known: await copy.index(), published, progress });
@@ -286,12 +290,7 @@ async function check(parts: SyncParts, { path, snapshotId, tree, before }: Check
  * Checks that the log has a commit of the archive that came, and that a trusted key signed it. Returns its entry and
  * the newest known checkpoint. Everything needed comes with the proof of any market.
  */
-async function requirePublished(
-  parts: SyncParts,
-  path: string,
-  snapshotId: string,
-  { archiveRoot: root, lines, before }: Pick<CopyState, "archiveRoot" | "lines"> & Pick<Checked, "before">,
-) {
+async function requirePublished(parts: SyncParts, { path, snapshotId, tree, before }: CopyArchive) {
   const { client, trusted } = parts;
   const id = await firstId(path);
   const ask = () =>
@@ -306,7 +305,8 @@ async function requirePublished(
     answer = await ask();
   }
   const known = { snapshotId, ...(trusted && { key: trusted }) };
-  const entry = await verifyCopy(answer, { archiveRoot: root, markets: lines }, known);
+  const { archiveRoot, lines: markets } = tree;
+  const entry = await verifyCopy(answer, { archiveRoot, markets }, known);
   const checkpoints = [before?.checkpoint, trusted && answer.checkpoint].filter(
     (note) => typeof note === "string",
   );
@@ -318,7 +318,7 @@ async function requirePublished(
 }
 
 async function firstId(path: string): Promise<string> {
-  for await (const line of linesOf(path)) return line.toString("latin1", 7, 43);
+  for await (const line of linesOf(path)) return idOfLine(line);
   throw new IntegrityError("The archive that came is empty.");
 }
 

@@ -1,4 +1,4 @@
-import { mkdir, mkdtemp, readFile, rm, symlink, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, open, readFile, rm, symlink, writeFile } from "node:fs/promises";
 import { Agent } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -53,7 +53,7 @@ const lines: Target = {
     const read: Buffer[] = [];
     for await (const line of linesOf(old)) read.push(Buffer.from(line));
     need(read.length === count, "there are as many lines as were counted");
-    const again = await LineWriter.open(merged, { fresh: true });
+    const again = new LineWriter(await open(merged, "w"));
     for (const line of read) await again.write(line);
     await again.close();
     const end = archive.lastIndexOf(10) + 1;
@@ -67,15 +67,15 @@ const lines: Target = {
     needSame([tree.archiveRoot, tree.lines], roots, "the root that sync and that the client computes");
     const told = changes.toString().split("\n").slice(0, -1);
     const named = told.map((line) => refused(() => new Change(line), IntegrityError));
-    const total = await refusedLater(() => mergeChanges(old, news, merged), IntegrityError);
-    need((total === undefined) === named.includes(undefined), "a change is one wherever it is read");
-    if (total === undefined) return;
+    const merging = () => mergeChanges(old, news, merged).then(() => true);
+    const isMerged = await refusedLater(merging, IntegrityError);
+    need(!isMerged === named.includes(undefined), "a change is one wherever it is read");
+    if (!isMerged) return;
     const gone = new Set(named.map((change) => change!.id));
     const left = read.filter((line) => !gone.has(line.toString("latin1", 7, 43)));
     const came = named.flatMap((change) => (change!.op === "put" ? [change!.text] : []));
     const now = (await readFile(merged, "utf8")).split("\n").slice(0, -1);
     needSame(now.toSorted(), [...left.map(String), ...came].toSorted(), "what is merged");
-    need(now.length === total, "as many lines as told");
   },
   end: removeFolder,
 };

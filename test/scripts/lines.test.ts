@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { once } from "node:events";
-import { readFile, writeFile } from "node:fs/promises";
+import { open, readFile, writeFile } from "node:fs/promises";
 import { createServer } from "node:http";
 import { join } from "node:path";
 import { setImmediate as nextTurn } from "node:timers/promises";
@@ -32,12 +32,12 @@ describe("a file of lines", () => {
     const path = join(folder, "lines");
     await fc.assert(
       fc.asyncProperty(files, fc.boolean(), async (lines, binary) => {
-        const writer = await LineWriter.open(path, { fresh: true });
+        const writer = new LineWriter(await open(path, "w"));
         for (const text of lines) await writer.write(binary ? Buffer.from(text) : text);
         await writer.close();
         expect(await readFile(path, "utf8")).toBe(lines.map((text) => `${text}\n`).join(""));
         expect(await wholeLines(path)).toBe(lines.length);
-        // Each is read before the next is asked for, since they share their memory.
+        // Each is read before the next is asked for, since they come in one buffer.
         const found: string[] = [];
         for await (const text of linesOf(path)) found.push(text.toString());
         expect(found).toEqual(lines.map((text) => Buffer.from(text).toString()));
@@ -50,7 +50,7 @@ describe("a file of lines", () => {
   });
 
   test("takes no line while earlier ones are being written", async () => {
-    const writer = await LineWriter.open(join(folder, "busy"), { fresh: true });
+    const writer = new LineWriter(await open(join(folder, "busy"), "w"));
     const full = writer.write("x".repeat(100_000));
     expect(() => writer.write("y")).toThrow("being written");
     await full;
