@@ -1,23 +1,14 @@
-import type { MarketProof } from "../../../schemas/envelopes.ts";
+import type { MarketAbsence } from "../../../schemas/envelopes.ts";
 import { bytesOf, chunkBytes, cuts, fromBase64, hashFrom, toHex } from "../../../snapshots/format/bytes.ts";
-import { isOneOf, maxSegments, type SaidOfIndex } from "./archive.ts";
+import { isOneOf, maxSegments } from "./archive.ts";
 import type { Asker } from "./asker.ts";
 import { archiveFrom, ownSha256, trees } from "./trees.ts";
 import type { Entry } from "./types.ts";
 
 /** What shows that an id is not in a segment. */
-export interface Absent {
-  markets: number;
-  header: string;
-  ids: { bytes: number; size: number; chunks: { index: number; path: string[]; content: string }[] };
-}
-
+type Absent = MarketAbsence["segments"][number];
 /** Another market with the same hash. */
-type Other = Pick<MarketProof["proof"], "page" | "segment" | "archive"> & { market: string };
-
-export interface SaidOfAbsence extends SaidOfIndex {
-  others: unknown;
-}
+type Other = MarketAbsence["others"][number];
 
 /**
  * Checks that an answer shows an id not to be in an archive, if the archive's index is over the children that it gives:
@@ -26,12 +17,10 @@ export interface SaidOfAbsence extends SaidOfIndex {
 export async function requireAbsent(
   asker: Asker,
   id: string,
-  answer: SaidOfAbsence,
+  { segments: listed, others }: MarketAbsence,
   entry: Entry,
 ): Promise<Uint8Array[]> {
   const { need, checking } = asker;
-  const listed = answer.segments as Absent[];
-  const others = answer.others as Other[];
   const right = Array.isArray(listed) && listed.length <= maxSegments && Array.isArray(others);
   need(right, "absence", "The answer lists no segments, or no other markets.");
   const wanted = await idHash(id);

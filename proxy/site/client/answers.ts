@@ -6,16 +6,7 @@ import { maxLine } from "./trees.ts";
 import type { Vouched } from "./types.ts";
 
 /** @internal What is asked with a request. */
-export type Query = Omit<Filters, "asOf" | "skip"> & {
-  asOf?: string | undefined;
-  skip?: number | undefined;
-  by?: string;
-  limit?: number | undefined;
-  since?: string;
-  until?: string | undefined;
-  of?: string;
-  id?: string;
-};
+export type Query = Record<string, string | number | boolean | readonly string[] | undefined>;
 
 /** @internal Does a part of the work on an answer, in time. */
 export type Step = <T>(work: () => Promise<T>) => Promise<T>;

@@ -1,3 +1,4 @@
+import type { MarketAbsence, MarketIndex } from "../../../schemas/envelopes.ts";
 import {
   chunkBytes,
   chunksOf,
@@ -19,7 +20,7 @@ import {
 import type { Asker, Job } from "./asker.ts";
 import type { Part, Parts } from "./parts.ts";
 import { node, ownSha256, trees } from "./trees.ts";
-import type { Believed, SaidOfLog, TrustedLog } from "./trusted-log.ts";
+import type { Believed, TrustedLog } from "./trusted-log.ts";
 import type { Entry, Trust, Vouched } from "./types.ts";
 
 /** See snapshots/SPEC.md, "Maxima". */
@@ -43,18 +44,8 @@ export interface Known extends Believed {
   archive: Archive;
 }
 
-/** What the service says of an index. Nothing of it is believed before it was checked. */
-export interface SaidOfIndex extends SaidOfLog {
-  indexRoot: string;
-  markets: number;
-  segments: unknown;
-}
-
-type Listed = {
-  markets: number;
-  header: { hash: string; bytes: number };
-  ids: { hash: string; bytes: number };
-};
+/** What the service says of its segments. Nothing of it is believed before it was checked. */
+type Listed = MarketIndex["segments"];
 
 /**
  * The pages of a segment: the ordinals at which they begin and the last ends, from the segment's oldest market, and
@@ -113,9 +104,9 @@ export function archivesOf(asker: Asker, log: TrustedLog, partStore: Parts) {
   async function know(job: Job, trust: Trust, asOf: string | undefined): Promise<Known> {
     const asked = JSON.stringify([asOf, trust]);
     if (named?.asked === asked) return named.known;
-    const answer = await asker.json<SaidOfIndex>(job, "/markets/index", { asOf });
+    const answer = await asker.json<MarketIndex>(job, "/markets/index", { asOf });
     const believed = await log.vouch(answer, trust, { asOf, signal: job.signal });
-    const listed = answer.segments as Listed[];
+    const { segments: listed } = answer;
     const right =
       Array.isArray(listed) &&
       listed.length <= maxSegments &&
@@ -131,7 +122,7 @@ export function archivesOf(asker: Asker, log: TrustedLog, partStore: Parts) {
     const children = listed.map(({ header, ids }) =>
       trees.nodeHash(hashFrom(header.hash)!, hashFrom(ids.hash)!),
     );
-    const root = await requireRoot(believed.entry, answer, listed, children);
+    const root = await requireRoot(believed.entry, answer, children);
     const { feedVersion } = believed.entry;
     if (last?.root !== root || last.index.version !== feedVersion) {
       const read = await readSegments(job, believed.entry, listed);
@@ -153,11 +144,10 @@ export function archivesOf(asker: Asker, log: TrustedLog, partStore: Parts) {
   /** Checks that the index root of an entry is that over these children of a tree. */
   async function requireRoot(
     { indexRoot, counts }: Entry,
-    answer: SaidOfIndex,
-    listed: readonly { markets: number }[],
+    answer: MarketIndex | MarketAbsence,
     children: readonly (Uint8Array | Promise<Uint8Array>)[],
   ): Promise<string> {
-    const markets = listed.reduce((sum, segment) => sum + segment.markets, 0);
+    const markets = answer.segments.reduce((sum, segment) => sum + segment.markets, 0);
     const root = toHex(await trees.rootOf("index", markets, children));
     asker.need(
       root === indexRoot &&
@@ -171,7 +161,7 @@ export function archivesOf(asker: Asker, log: TrustedLog, partStore: Parts) {
     return root;
   }
 
-  async function readSegments(job: Job, entry: Entry, listed: readonly Listed[]) {
+  async function readSegments(job: Job, entry: Entry, listed: Listed) {
     const parts = listed.map(({ header }, index) => ({
       ...header,
       what: "header",

@@ -2,7 +2,7 @@
 // checked against a root that the log's entry names (snapshots/SPEC.md, "Index root") before it is used. The evaluator
 // is the service's own. The client loads this module when it is first needed, and lends it what both use.
 
-import type { MarketPage } from "../../../schemas/envelopes.ts";
+import type { MarketAbsence, MarketPage } from "../../../schemas/envelopes.ts";
 import type { Filters } from "../../../schemas/filters.ts";
 import { facetLimit } from "../../../schemas/filters.ts";
 import { bytesOf } from "../../../snapshots/format/bytes.ts";
@@ -19,7 +19,7 @@ import {
   readFilter,
   sectionsFor,
 } from "../../../snapshots/read/fetched-index.ts";
-import { type Absent, requireAbsent, type SaidOfAbsence } from "./absence.ts";
+import { requireAbsent } from "./absence.ts";
 import type { Row, Rows } from "./answers.ts";
 import { archivesOf, isOneOf, type Known, vouchedFor } from "./archive.ts";
 import { askerOf, type Job, type Tools } from "./asker.ts";
@@ -215,10 +215,10 @@ export function proverFor(tools: Tools, { url, keepBytes }: { url: string; keepB
   async function absent(id: string, { trust = {}, asOf, signal }: Proving & ReadOptions): Promise<Absence> {
     requireIndexRoot(trust, "absence");
     const job: Job = { bytes: 0, requests: 0, signal };
-    const answer = await asker.json<SaidOfAbsence>(job, "/markets/index/absence", { id, asOf });
+    const answer = await asker.json<MarketAbsence>(job, "/markets/index/absence", { id, asOf });
     const { entry, ...believed } = await log.vouch(answer, trust, { asOf, signal });
     const children = await requireAbsent(asker, id, answer, entry);
-    await archives.requireRoot(entry, answer, answer.segments as Absent[], children);
+    await archives.requireRoot(entry, answer, children);
     const { bytes, requests } = job;
     return { ...believed, markets: entry.counts.markets, bytes, requests };
   }

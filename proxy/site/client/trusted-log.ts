@@ -1,4 +1,4 @@
-import type { MarketProof } from "../../../schemas/envelopes.ts";
+import type { MarketIndex } from "../../../schemas/envelopes.ts";
 import { bytesOf, textOf, toHex } from "../../../snapshots/format/bytes.ts";
 import { hashBytes } from "../../../snapshots/format/hash-trees.ts";
 import {
@@ -12,11 +12,10 @@ import {
 import type { Asker } from "./asker.ts";
 import { isPolicy, timeIn } from "./proofs.ts";
 import { ownSha256, trees } from "./trees.ts";
-import type { CallOptions, Entry, Trust, Vouched } from "./types.ts";
+import type { CallOptions, CheckpointHead, Entry, Trust, Vouched } from "./types.ts";
 
 /** What the service says of its log. Nothing of it is believed before it was checked. */
-export type SaidOfLog = Pick<MarketProof, "snapshotId" | "commit" | "entry" | "checkpoint"> &
-  Pick<MarketProof["proof"], "inclusion">;
+type SaidOfLog = Pick<MarketIndex, "snapshotId" | "commit" | "entry" | "checkpoint" | "inclusion">;
 
 /** A commit that the caller has reason to believe. */
 export interface Believed {
@@ -25,9 +24,6 @@ export interface Believed {
   entry: Entry;
   vouched: Vouched;
 }
-
-/** What a checkpoint says of its log. */
-type LogHead = { size: number; root: string };
 
 /** Reads a tile of the log, or a bundle of its entries; undefined where there is none. */
 type ReadFile = (level: Tile["level"], index: number, width: number) => Promise<Uint8Array | undefined>;
@@ -113,7 +109,7 @@ export function trustedLog(asker: Asker) {
   }
 
   /** Checks that an entry is the one that a time means: the last one published until then and not withdrawn. */
-  async function requireMeant(asOf: string, entry: Entry, log: LogHead, read: ReadFile) {
+  async function requireMeant(asOf: string, entry: Entry, log: CheckpointHead, read: ReadFile) {
     const time = timeIn(asOf);
     if (Number.isNaN(time) || entry.commit === log.size) return;
     const { withdrawn } = await entryOf(log, log.size, read);
@@ -134,7 +130,7 @@ export function trustedLog(asker: Asker) {
   }
 
   /** The entry of a commit, as the tiles of a log have it, which lead to its root. */
-  async function entryOf({ size, root }: LogHead, commit: number, read: ReadFile): Promise<Entry> {
+  async function entryOf({ size, root }: CheckpointHead, commit: number, read: ReadFile): Promise<Entry> {
     const index = commit - 1;
     const bundle = Math.floor(index / tileWidth);
     const width = Math.min(tileWidth, size - tileWidth * bundle);
