@@ -75,12 +75,16 @@ interface OpenOptions {
 export class CopyFolder {
   readonly #folder: string;
   readonly #own: string;
+  readonly #work: string;
+  readonly #current: string;
   readonly #mark: string;
   #renewals: NodeJS.Timeout | undefined;
 
   private constructor(folder: string) {
     this.#folder = folder;
     this.#own = join(folder, ".sync");
+    this.#work = join(this.#own, "work");
+    this.#current = join(this.#own, "current");
     this.#mark = join(this.#own, `running-${ownerMark()}`);
   }
 
@@ -90,7 +94,7 @@ export class CopyFolder {
    */
   static async open(path: string, { wait = delay, say }: OpenOptions = {}): Promise<CopyFolder> {
     const copy = new CopyFolder(path);
-    await mkdir(join(copy.#own, "work"), { recursive: true });
+    await mkdir(copy.#work, { recursive: true });
     await copy.#takeIn();
     for (const name of files) await copy.#link(name);
     await copy.#removeLeftMarks(wait, say);
@@ -123,7 +127,7 @@ export class CopyFolder {
   }
 
   work(name: "archive.ndjson" | "changes.ndjson"): string {
-    return join(this.#own, "work", name);
+    return join(this.#work, name);
   }
 
   get archive(): string {
@@ -136,7 +140,7 @@ export class CopyFolder {
     const version = (await readJson(path, CopyVersion))?.formatVersion ?? formatVersion;
     if (version !== formatVersion) throw this.#foreign(version);
     const state = await readJson(path, CopyState);
-    const size = state && (await ifPresent(lstat(join(this.#own, "current", "archive.ndjson"))))?.size;
+    const size = state && (await ifPresent(lstat(join(this.#current, "archive.ndjson"))))?.size;
     return state && size === state.bytes ? state : undefined;
   }
 
@@ -150,41 +154,37 @@ export class CopyFolder {
   }
 
   download(): Promise<Download | undefined> {
-    return readJson(join(this.#own, "work", "download.json"), Download);
+    return readJson(join(this.#work, "download.json"), Download);
   }
 
   /** Notes which download the lines in the work folder belong to. Must be called before the first one is written. */
   async begin(download: Download): Promise<void> {
     await this.discard();
-    const path = join(this.#own, "work", "download.json");
-    await replaceFile(path, JSON.stringify(download));
+    await replaceFile(join(this.#work, "download.json"), JSON.stringify(download));
   }
 
   async discard(): Promise<void> {
     await this.#requireMark();
-    await rm(join(this.#own, "work"), { recursive: true, force: true });
-    await mkdir(join(this.#own, "work"), { recursive: true });
+    await rm(this.#work, { recursive: true, force: true });
+    await mkdir(this.#work, { recursive: true });
   }
 
   /** The index that an earlier run computed for the copy in place; undefined when it is not known. */
   index(): Promise<CopyIndex | undefined> {
-    return readJson(join(this.#own, "current", "index.json"), CopyIndex);
+    return readJson(join(this.#current, "index.json"), CopyIndex);
   }
 
   /** Puts the archive in the work folder in the place of the copy, in one rename. */
   async replace(state: CopyState, index: CopyIndex): Promise<void> {
     await this.#requireMark();
-    const work = join(this.#own, "work");
+    const work = this.#work;
     const [statePath, indexPath] = [join(work, "state.json"), join(work, "index.json")];
     await writeFile(statePath, textOf(state));
     await writeFile(indexPath, JSON.stringify(index));
     for (const path of [this.work("archive.ndjson"), statePath, indexPath, work]) await syncPath(path);
     const name = `copy-${state.snapshotId.slice(0, 16)}-${Date.now().toString(36)}`;
     await rename(work, join(this.#own, name));
-    const [link, next] = [join(this.#own, "current"), join(this.#own, "current.new")];
-    await rm(next, { force: true });
-    await symlink(name, next);
-    await rename(next, link);
+    await this.#pointTo(name, this.#current);
     await syncPath(this.#own);
     await syncPath(this.#folder);
     await this.#removeOld();
@@ -194,9 +194,8 @@ export class CopyFolder {
   /** Replaces the notes about the copy in place. */
   async note(state: CopyState, index?: CopyIndex): Promise<void> {
     await this.#requireMark();
-    const current = join(this.#own, "current");
-    if (index) await replaceFile(join(current, "index.json"), JSON.stringify(index));
-    await replaceFile(join(current, "state.json"), textOf(state));
+    if (index) await replaceFile(join(this.#current, "index.json"), JSON.stringify(index));
+    await replaceFile(join(this.#current, "state.json"), textOf(state));
   }
 
   /** Keeps the checkpoints of a forked log, which prove the fork to everybody. Returns the path of their file. */
@@ -208,13 +207,13 @@ export class CopyFolder {
 
   /** Removes copies that are not in place, or never were. */
   async #removeOld(): Promise<void> {
-    const current = await ifPresent(readlink(join(this.#own, "current")));
+    const current = await ifPresent(readlink(this.#current));
     for (const name of await readdir(this.#own))
       if (name.startsWith("copy-") && name !== basename(current ?? ""))
         await rm(join(this.#own, name), { recursive: true });
     if (!current) return;
     for (const name of ["changes.ndjson", "download.json"])
-      await rm(join(this.#own, "current", name), { force: true });
+      await rm(join(this.#current, name), { force: true });
   }
 
   /** The marks of runs in this folder. A mark that came with a copied folder is of no run, and is removed. */
@@ -253,11 +252,11 @@ export class CopyFolder {
     }
     for (const mark of unknown.keys()) await rm(mark, { force: true });
     // A run that was only paused may go on, and still has its files open.
-    const [work, twin] = [join(this.#own, "work"), join(this.#own, "copy-work")];
+    const twin = join(this.#own, "copy-work");
     await rm(twin, { recursive: true, force: true });
-    await cp(work, twin, { recursive: true });
-    await rm(work, { recursive: true });
-    await rename(twin, work);
+    await cp(this.#work, twin, { recursive: true });
+    await rm(this.#work, { recursive: true });
+    await rename(twin, this.#work);
   }
 
   /** Never creates the mark: it is gone when another run has taken over. */
@@ -306,12 +305,11 @@ export class CopyFolder {
     const [archive, state] = await Promise.all(paths.map((path) => ifPresent(lstat(path))));
     const said = state?.isFile() ? await readJson(paths[1]!, CopyState) : undefined;
     if (!archive?.isFile() || archive.size !== said?.bytes) return;
-    const current = join(this.#own, "current");
     const into = join(this.#own, "copy-taken-in");
-    for (const old of [current, into]) await rm(old, { recursive: true, force: true });
+    for (const old of [this.#current, into]) await rm(old, { recursive: true, force: true });
     await mkdir(into);
     for (const [index, path] of paths.entries()) await link(path, join(into, files[index]!));
-    await symlink(basename(into), current);
+    await symlink(basename(into), this.#current);
   }
 
   async #link(name: (typeof files)[number]): Promise<void> {
@@ -321,7 +319,12 @@ export class CopyFolder {
     const takenIn = found?.isFile() && (await ifPresent(stat(join(this.#folder, target))))?.ino === found.ino;
     if (found && !takenIn)
       throw new Fault("COPY_FOLDER", `${path} was not made by sync; choose another folder, or remove it`);
-    const next = join(this.#own, `${name}.new`);
+    await this.#pointTo(target, path);
+  }
+
+  /** Replaces a link, or a file, by a link to `target`, in one step. */
+  async #pointTo(target: string, path: string): Promise<void> {
+    const next = join(this.#own, `${basename(path)}.new`);
     await rm(next, { force: true });
     await symlink(target, next);
     await rename(next, path);
