@@ -1,5 +1,6 @@
 import { maxObjectBytes, toHex } from "../../../snapshots/format/bytes.ts";
 import { isCount } from "../../../snapshots/format/hash-trees.ts";
+import { inParallel } from "../../../snapshots/store/in-parallel.ts";
 import type { Asker, Job } from "./asker.ts";
 import type { Sha256 } from "./types.ts";
 
@@ -165,24 +166,20 @@ export function partsOf(asker: Asker, { url, keepBytes }: { url: string; keepByt
       else if (bytes === 0) await requireHash(part, new Uint8Array(0));
       else wanted.set(hash, part);
     }
-    const missing = [];
-    for (const [part, found] of await Promise.all(
-      [...wanted.values()].map(async (part) => [part, await disk.get(part)] as const),
-    )) {
-      const right =
-        found &&
-        (await requireHash(part, found).then(
-          () => true,
-          () => false,
-        ));
-      if (right) memory.set(part.hash, found);
-      else missing.push(part);
-    }
-    const answers = batchesOf(missing).values();
-    const ask = async () => {
-      for (const batch of answers) await fetchParts(job, batch, true);
+    await inParallel([...wanted.values()], async (part) => {
+      const found = await disk.get(part);
+      // Other bytes are asked of the service, as if there were none.
+      if (found?.length !== part.bytes || toHex(await part.hashOf(found)) !== part.hash) return;
+      memory.set(part.hash, found);
+      wanted.delete(part.hash);
+    });
+    const ask = async (batch: Part[]) => {
+      for (const [part, bytes] of await fetchParts(job, batch)) {
+        memory.set(part.hash, bytes);
+        void disk.set(part, bytes);
+      }
     };
-    await Promise.all(Array.from({ length: answersAtOnce }, ask));
+    await inParallel(batchesOf([...wanted.values()]), ask, answersAtOnce);
   }
 
   function requireLength({ bytes, what, name }: Part, length: number) {
@@ -198,36 +195,23 @@ export function partsOf(asker: Asker, { url, keepBytes }: { url: string; keepByt
 
   /** The bytes of parts that are needed once, by their hashes. */
   async function once(job: Job, parts: readonly Part[]): Promise<Map<string, Uint8Array>> {
-    const found: Map<string, Uint8Array> = new Map();
-    await Promise.all(
-      batchesOf(parts).map(async (batch) => {
-        const bytes = await fetchParts(job, batch, false);
-        for (const [place, { hash }] of batch.entries()) found.set(hash, bytes[place]!);
-      }),
-    );
-    return found;
+    const found = await Promise.all(batchesOf(parts).map((batch) => fetchParts(job, batch)));
+    return new Map(found.flat().map(([{ hash }, bytes]) => [hash, bytes]));
   }
 
   /** Asks the service for parts, and checks each. */
-  async function fetchParts(
-    job: Job,
-    parts: readonly Part[],
-    keep: boolean,
-  ): Promise<Uint8Array<ArrayBuffer>[]> {
+  async function fetchParts(job: Job, parts: readonly Part[]) {
     const total = parts.reduce((sum, { bytes }) => sum + bytes, 0);
     const of = parts.map(({ hash }) => hash).join();
     const all = await asker.bytes(job, "/markets/index/sections", { of }, total);
     let at = 0;
-    const found = [];
+    const found: [Part, Uint8Array<ArrayBuffer>][] = [];
     for (const part of parts) {
       // A copy, so that what is forgotten is freed.
       const bytes = all.slice(at, at + part.bytes);
       at += part.bytes;
       await requireHash(part, bytes);
-      found.push(bytes);
-      if (!keep) continue;
-      memory.set(part.hash, bytes);
-      void disk.set(part, bytes);
+      found.push([part, bytes]);
     }
     return found;
   }
