@@ -51,7 +51,7 @@ type Listed = MarketIndex["segments"];
  * The pages of a segment: the ordinals at which they begin and the last ends, from the segment's oldest market, and
  * their roots.
  */
-export type Pages = { starts: readonly number[]; roots: Uint8Array };
+type Pages = { starts: readonly number[]; roots: Uint8Array };
 
 const sectionRoot = (section: Uint8Array) =>
   trees.rootOf("section", section.length, chunksOf(section, chunkBytes.section).map(trees.leafHash));
@@ -89,7 +89,7 @@ function segmentOf(index: number, start: number, header: IndexHeader, parts: Par
     wordsPart: { ...words, what: "words", name: `The words of ${name}`, hashOf: ownSha256 } satisfies Part,
   };
 }
-export type Segment = ReturnType<typeof segmentOf>;
+type Segment = ReturnType<typeof segmentOf>;
 
 export type Archives = ReturnType<typeof archivesOf>;
 

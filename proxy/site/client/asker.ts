@@ -91,11 +91,7 @@ export function askerOf(tools: Tools) {
   }
 
   /** An answer in JSON, whatever its members are. */
-  async function json<Said>(
-    job: Job,
-    path: string,
-    query: { asOf?: string | undefined; id?: string },
-  ): Promise<Said> {
+  async function json<Said>(job: Job, path: string, query: Query): Promise<Said> {
     const text = await tools.ask(path, { query, signal: job.signal }, ({ text }) => text(String));
     job.bytes += bytesOf(text).length;
     job.requests += 1;
@@ -106,12 +102,7 @@ export function askerOf(tools: Tools) {
   }
 
   /** An answer of exactly so many bytes. What sends more is cut off. */
-  function bytes(
-    job: Job,
-    path: string,
-    query: { of: string },
-    total: number,
-  ): Promise<Uint8Array<ArrayBuffer>> {
+  function bytes(job: Job, path: string, query: Query, total: number): Promise<Uint8Array<ArrayBuffer>> {
     const accept = "application/octet-stream";
     return tools.ask(path, { query, accept, signal: job.signal }, async ({ bytesByPiece }) => {
       const found = await bytesByPiece(total);

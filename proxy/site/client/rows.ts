@@ -1,31 +1,22 @@
 import type { MarketPage } from "../../../schemas/envelopes.ts";
 import { bytesOf, fromOctets, textOf, toBase64, toHex } from "../../../snapshots/format/bytes.ts";
-import { hashesIn } from "../../../snapshots/format/hash-trees.ts";
+import { hashBytes, hashesIn } from "../../../snapshots/format/hash-trees.ts";
 import { type ArchiveFilter, isSelected, type Matches } from "../../../snapshots/read/fetched-index.ts";
-import type { Archives, Known, Pages, Segment } from "./archive.ts";
+import type { Archives, Known } from "./archive.ts";
 import type { Asker, Job } from "./asker.ts";
 import { type Part, type Parts, partsAtOnce } from "./parts.ts";
 import { trees } from "./trees.ts";
 
 /** Adjacent matches in one page. */
 interface Group {
-  segment: Segment;
-  /** Of the page. */
+  /** The ordinal of the page's oldest market, and how many it has. */
+  first: number;
   markets: number;
   /** Which markets of the page match, descending. */
   places: number[];
-  /** The page's leaf hashes. */
+  /** The leaf hashes of the page's markets, which have its root. */
   part: Part;
 }
-
-/** The leaf hashes of a page's markets, which have its root. */
-const pagePart = ({ name, pages }: Segment & { pages: Pages }, page: number, markets: number): Part => ({
-  hash: toHex(pages.roots.subarray(32 * page, 32 * page + 32)),
-  bytes: 32 * markets,
-  what: "page",
-  name: `Page ${page} of ${name}`,
-  hashOf: (leaves) => trees.rootOf("page", markets, hashesIn(leaves)),
-});
 
 /** Makes what checks the markets that match, on their way to the caller. */
 export function checkerOf(
@@ -44,29 +35,29 @@ export function checkerOf(
     const ordinals = matches.slice(at, window);
     const ahead = ordinals.length < window || window < 1024 ? 0 : 24;
     const groups: Group[] = [];
-    let index = segments.length;
-    let [start, page] = [Infinity, 0];
     for (const ordinal of ordinals) {
-      if (ordinal < start) {
-        index = segments.findLastIndex((segment) => segment.start <= ordinal);
-        const segment = segments[index] as Segment;
-        if (!segment.pages)
-          await archives.loadPages(job, segments.slice(Math.max(0, index - ahead), index + 1));
-        start = segment.start;
-        page = segment.pages!.starts.length - 1;
-      }
-      const segment = segments[index] as Segment & { pages: Pages };
-      const place = ordinal - start;
       const last = groups.at(-1);
-      if (last?.segment === segment && place >= segment.pages.starts[page]!) {
-        last.places.push(place - segment.pages.starts[page]!);
+      if (last && ordinal >= last.first) {
+        last.places.push(ordinal - last.first);
         continue;
       }
-      while (segment.pages.starts[page]! > place) page -= 1;
       if (groups.length === partsAtOnce) return groups;
-      const [from = 0, to = 0] = segment.pages.starts.slice(page, page + 2);
-      const part = pagePart(segment, page, to - from);
-      groups.push({ segment, markets: to - from, places: [place - from], part });
+      const index = segments.findLastIndex(({ start }) => start <= ordinal);
+      const segment = segments[index]!;
+      if (!segment.pages)
+        await archives.loadPages(job, segments.slice(Math.max(0, index - ahead), index + 1));
+      const { starts, roots } = segment.pages!;
+      const page = starts.findLastIndex((start) => start <= ordinal - segment.start);
+      const first = segment.start + starts[page]!;
+      const markets = starts[page + 1]! - starts[page]!;
+      const part: Part = {
+        hash: toHex(hashesIn(roots)[page]!),
+        bytes: hashBytes * markets,
+        what: "page",
+        name: `Page ${page} of ${segment.name}`,
+        hashOf: (leaves) => trees.rootOf("page", markets, hashesIn(leaves)),
+      };
+      groups.push({ first, markets, places: [ordinal - first], part });
     }
     // More of the last one may follow.
     if (ordinals.length === 1024) groups.pop();
