@@ -159,12 +159,12 @@ async function takeChanges(
   const changes = client.changes(state.snapshotId, { until: resumed?.snapshotId ?? published, skip });
   const open = async () => {
     const { snapshotId, count } = changes;
+    if (count > maxChanges) return undefined;
     if (!resumed) await copy.begin({ kind: "changes", since: state.snapshotId, snapshotId, count });
     return new LineWriter(await openFile(path, "a"));
   };
   try {
-    const few = () => changes.count <= maxChanges;
-    if (!(await receive(parts, changes, open, ({ line }) => line, few))) {
+    if (!(await receive(parts, changes, open, ({ line }) => line))) {
       say(`${changes.count} markets differ; the whole archive is taken`);
       return undefined;
     }
@@ -220,19 +220,18 @@ async function takeWhole(
   }
 }
 
-/** Writes the lines of an answer into a file. Returns false when `acceptable` refuses the answer by its head. */
+/** Writes the lines of an answer. Returns false when `open`, which knows its head, gives no writer for them. */
 async function receive<T>(
   { progress }: SyncParts,
   answer: (Rows | Changes) & AsyncIterable<T>,
-  open: () => Promise<LineWriter>,
+  open: () => Promise<LineWriter | undefined>,
   textOf: (item: T) => string,
-  acceptable = () => true,
 ): Promise<boolean> {
   let writer: LineWriter | undefined;
   try {
     for await (const item of answer) {
-      if (!acceptable()) return false;
       writer ??= await open();
+      if (!writer) return false;
       const full = writer.write(textOf(item));
       if (full) await full;
       if (full || answer.skip === answer.count) progress("lines received", answer.skip, answer.count);
