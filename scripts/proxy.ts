@@ -34,8 +34,11 @@ async function run(config: Config, log: Logger): Promise<void> {
   const directory = process.env.INIT_CWD ?? process.cwd();
   const service = await startService(config, { directory, environment: process.env, log });
   collectDefaultMetrics({ register: service.metrics });
-  if (cluster.isWorker) answerAggregator(service.metrics);
-  else await serveMetrics(config.metricsPort, () => service.metrics.metrics());
+  if (cluster.isWorker) {
+    AggregatorRegistry.setRegistries(service.metrics);
+    // The constructor makes this worker answer the main process's requests for metrics.
+    new AggregatorRegistry();
+  } else await serveMetrics(config.metricsPort, () => service.metrics.metrics());
   onSignal(async (signal) => {
     log.info({ signal }, "draining");
     await service.stop();
@@ -56,12 +59,6 @@ async function runWorkers(config: Config, log: Logger): Promise<void> {
   const workers = supervise(config, log);
   await workers.started;
   await serveMetrics(config.metricsPort, () => metrics.clusterMetrics());
-}
-
-function answerAggregator(metrics: Awaited<ReturnType<typeof startService>>["metrics"]): void {
-  AggregatorRegistry.setRegistries(metrics);
-  // The constructor makes this worker answer the main process's requests for metrics.
-  new AggregatorRegistry();
 }
 
 /**

@@ -18,29 +18,25 @@ export function sourcesLocation(shell: Shell, location: string): string | S3Loca
   return remote ?? shell.path(location);
 }
 
-/** Brings sources into a local folder. It may leave out known files, which need not be fetched. */
-type FetchSources = (known: KnownFiles | undefined) => Promise<SourceFolder>;
-
-/**
- * A directory stays where it is. A script runs once and leaves its tables in the temporary folder. Sources on S3 are
- * fetched into the user's cache.
- */
-function fetching(
+/** The sources at a place. Both functions may be called more than once. */
+export function sourcesAt(
   shell: Shell,
   location: string | S3Location,
   temporaryDirectory: string,
   progress: Progress,
-): FetchSources {
-  if (typeof location === "string") {
-    let folder: Promise<SourceFolder> | undefined;
-    return () => {
-      folder ??= isScript(location)
-        ? tablesOfScript(shell, location, temporaryDirectory)
-        : folderAt(location);
-      return folder;
-    };
-  }
-  return async (known) => {
+) {
+  const told = new Set<string>();
+  let local: Promise<SourceFolder> | undefined;
+
+  /**
+   * Brings the sources into a local folder. A directory stays where it is. A script runs once and leaves its tables in
+   * the temporary folder. Sources on S3 are fetched into the user's cache, but for known files, which may be left out.
+   */
+  async function fetch(known?: KnownFiles): Promise<SourceFolder> {
+    if (typeof location === "string") {
+      local ??= isScript(location) ? tablesOfScript(shell, location, temporaryDirectory) : folderAt(location);
+      return local;
+    }
     const { createS3Client } = await import("../snapshots/store/backends/s3.ts");
     const { mirrorSources } = await import("../snapshots/sources/files/mirror.ts");
     const client = createS3Client(shell.env);
@@ -50,7 +46,29 @@ function fetching(
       `Fetched ${counted(mirror.downloaded.objects, "file")} (${mirror.downloaded.bytes} bytes) of the sources`,
     );
     return mirror;
+  }
+
+  const open: OpenSources = async (known, pinned) => {
+    const folder = await fetch(known);
+    const now = pinned?.now ?? new Date();
+    const sources = await openSources(folder, { now, temporaryDirectory, known, pinned });
+    for (const warning of sources.warnings) {
+      if (!told.has(warning)) shell.warn(warning);
+      told.add(warning);
+    }
+    return sources;
   };
+
+  /**
+   * Reads everything that the sources hold, and prints its warnings. Throws SourceRefusal with everything that a publish
+   * would refuse.
+   */
+  async function inspect(): Promise<Inspection> {
+    const { warn } = shell;
+    return inspectSources(await fetch(), { now: new Date(), temporaryDirectory, warn });
+  }
+
+  return { open, inspect };
 }
 
 async function folderAt(path: string): Promise<SourceFolder> {
@@ -79,42 +97,6 @@ async function tablesOfScript(shell: Shell, path: string, temporaryDirectory: st
   );
   shell.say(`Ran ${basename(path)}: ${rows.markets} markets, ${rows.protocol_scores} protocol_scores`);
   return { path: rows.directory, script: basename(path) };
-}
-
-/** Returns a function that opens the sources at a place, and may be called more than once. */
-export function sourcesAt(
-  shell: Shell,
-  location: string | S3Location,
-  temporaryDirectory: string,
-  progress: Progress,
-): OpenSources {
-  const told = new Set<string>();
-  const fetch = fetching(shell, location, temporaryDirectory, progress);
-  return async (known, pinned) => {
-    const folder = await fetch(known);
-    const { now } = pinned ?? { now: new Date() };
-    const sources = await openSources(folder, { now, temporaryDirectory, known, pinned });
-    for (const warning of sources.warnings) {
-      if (!told.has(warning)) shell.warn(warning);
-      told.add(warning);
-    }
-    return sources;
-  };
-}
-
-/**
- * Reads everything that the sources at a place hold, and prints its warnings. Throws SourceRefusal with everything that
- * a publish would refuse.
- */
-export async function inspectSourcesAt(
-  shell: Shell,
-  location: string | S3Location,
-  temporaryDirectory: string,
-  progress: Progress,
-): Promise<Inspection> {
-  const folder = await fetching(shell, location, temporaryDirectory, progress)(undefined);
-  const warn = (warning: string) => shell.warn(warning);
-  return inspectSources(folder, { now: new Date(), temporaryDirectory, warn });
 }
 
 /** The user's cache folder (XDG Base Directory Specification). */

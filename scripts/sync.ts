@@ -41,7 +41,7 @@ const sync = command({
       };
       for (let woken = false; ; ) {
         const report = await attempt(parts, { url, shell, patient: follow });
-        if (report) tell(report, shell, json);
+        if (report) shell.report(json, report, linesOf(report));
         if (!follow) return exitCodes.done;
         if (!report) continue;
         // The feed may go on naming what the service does not give yet.
@@ -82,13 +82,9 @@ async function attempt(
   }
 }
 
-function tell(report: SyncReport, shell: Shell, json: boolean | undefined): void {
-  const { how, snapshotId, lines, received, archiveRoot, unchecked } = report;
+function linesOf({ how, snapshotId, lines, received, archiveRoot, unchecked }: SyncReport): string[] {
   const came = how === "unchanged" ? "nothing new" : `${counted(received, "line")} received (${how})`;
-  shell.report(json, report, [
-    ...unchecked,
-    `snapshot ${snapshotId}: ${counted(lines, "market")}, root ${archiveRoot}; ${came}`,
-  ]);
+  return [...unchecked, `snapshot ${snapshotId}: ${counted(lines, "market")}, root ${archiveRoot}; ${came}`];
 }
 
 export const syncProgram: Program = {

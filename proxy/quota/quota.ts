@@ -13,17 +13,13 @@ export interface Caller {
   limit: number;
 }
 
-/** The state of a caller's counter, as in GET /api/v1/usage. */
-interface Standing {
+/** The units that a metered request took, and the state for its rate-limit headers. */
+export interface Receipt {
+  plan: Plan;
   limit: number;
   remaining: number;
   /** When the counter starts anew, epoch milliseconds. */
   resetAt: number;
-}
-
-/** The units that a metered request took, and the state for its rate-limit headers. */
-export interface Receipt extends Standing {
-  plan: Plan;
   allowed: boolean;
   units: number;
   /** Takes more for the request, one by default. Throws QUOTA_EXCEEDED, and takes none, when fewer are left. */
@@ -150,8 +146,8 @@ export function createQuota(
       };
       return receipt;
     },
-    /** Reads what is left without taking anything. */
-    async standing({ account, limit }: Caller): Promise<Standing> {
+    /** Reads what is left without taking anything, as for GET /api/v1/usage. */
+    async standing({ account, limit }: Caller) {
       const { day, resetAt } = currentDay();
       const used = await ask(account, day, (counters) => counters.used(account, day), true);
       return { limit, remaining: Math.max(0, limit - used), resetAt };

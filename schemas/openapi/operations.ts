@@ -22,7 +22,7 @@ import {
   ProtocolSlug,
 } from "../records.ts";
 import { feedMessages, feedText } from "../rooms/feed.ts";
-import { type Answers, answerExample, responsesOf } from "./responses.ts";
+import { answerExample, type Notes, responsesOf } from "./responses.ts";
 
 /** Groups of operations, in the order of /docs/. */
 export const tags = [
@@ -32,23 +32,11 @@ export const tags = [
   { name: "Service", description: "The service itself. Nothing here is metered." },
 ] as const;
 
-type Tag = (typeof tags)[number]["name"];
-
-function tagOf(path: string): Tag {
+function tagOf(path: string): (typeof tags)[number]["name"] {
   if (path.startsWith("/api/v1/markets")) return "Archive";
   if (path.startsWith("/api/v1/snapshots")) return "Snapshots";
   return /^\/api\/v1\/(?:scores|tiers|ws)/.test(path) ? "Scores" : "Service";
 }
-
-/** What the document says of an endpoint beyond its row of the endpoint table. */
-interface Notes extends Answers {
-  text?: string;
-}
-
-/** Endpoints in the document: those that answer data. Pages for people are not part of the API. */
-type DescribedId = {
-  [Id in EndpointId]: (typeof endpoints)[Id] extends { response: unknown } ? Id : never;
-}[EndpointId];
 
 const stale = ["Age", "Cache-Status"] as const;
 
@@ -63,7 +51,7 @@ const partsText =
   "markets, 32 bytes each, from the oldest up.";
 const partsPrice = "It costs one unit for every 256 KiB, taken as they are sent.";
 
-const notes: Partial<Record<DescribedId, Notes>> = {
+const notes: Partial<Record<EndpointId, Notes>> = {
   listScores: { codes: ["UPSTREAM_ERROR"], headers: stale },
   getScore: { codes: ["UPSTREAM_ERROR"], headers: stale },
   batchScores: {
@@ -196,13 +184,11 @@ export function operationsOf(table: Record<EndpointId, Endpoint>) {
   }));
 }
 
-const described = Object.entries<Endpoint>(endpoints).flatMap(([id, { response }]) =>
-  response ? [id as DescribedId] : [],
-);
+/** Endpoints in the document: those that answer data. Pages for people are not part of the API. */
+const described = (Object.keys(endpoints) as EndpointId[]).filter((id) => "response" in endpoints[id]);
 
-function operationOf(id: DescribedId, endpoint: Endpoint): ZodOpenApiOperationObject {
-  const { text, ...answers }: Notes = notes[id] ?? {};
-  const example = endpoint.method === "WS" ? undefined : answerExample(id);
+function operationOf(id: EndpointId, endpoint: Endpoint): ZodOpenApiOperationObject {
+  const { text, ...answers } = notes[id] ?? {};
   const body = requestBodyOf(endpoint);
   return {
     operationId: id,
@@ -213,7 +199,7 @@ function operationOf(id: DescribedId, endpoint: Endpoint): ZodOpenApiOperationOb
     security: securityOf(endpoint),
     requestParams: parametersOf(endpoint),
     ...(body && { requestBody: body }),
-    responses: responsesOf(id, endpoint, { ...answers, example }),
+    responses: responsesOf(id, endpoint, answers),
     ...(endpoint.method === "WS" && { "x-messages": feedMessages }),
   };
 }

@@ -42,14 +42,14 @@ function hasProblemExample(code: ErrorCode, id: EndpointId): boolean {
   return endpoint === id || (endpoint !== undefined && !ofOneAddress.includes(code));
 }
 
-/** What an endpoint can answer beyond what follows from its row of the endpoint table. */
-export interface Answers {
+/** What the document says of an endpoint beyond what follows from its row of the endpoint table. */
+export interface Notes {
+  text?: string;
   /** Answers have no ETag, so 304 is not possible. */
   uncached?: true;
   /** Error codes that do not follow from the row. */
   codes?: readonly ErrorCode[];
   headers?: readonly HeaderName[];
-  example?: unknown;
   /** A caller may ask for a range. */
   ranges?: true;
   /** The component that describes a line of the answer as NDJSON, where there is one. */
@@ -59,7 +59,7 @@ export interface Answers {
 const always = ["BAD_REQUEST", "REQUEST_TIMEOUT", "HEADERS_TOO_LARGE", "INTERNAL"] as const;
 
 /** In the order of the error table. */
-function codesOf(endpoint: Endpoint, { codes = [] }: Pick<Answers, "codes">): ErrorCode[] {
+function codesOf(endpoint: Endpoint, { codes = [] }: Notes): ErrorCode[] {
   const { credentials, plan, metered, availability, path, body, query } = endpoint;
   const possible = new Set<ErrorCode>(always);
   const add = (...more: ErrorCode[]) => {
@@ -90,18 +90,18 @@ function codesOf(endpoint: Endpoint, { codes = [] }: Pick<Answers, "codes">): Er
   return errorCodes.filter((code) => possible.has(code));
 }
 
-export function responsesOf(id: EndpointId, endpoint: Endpoint, answers: Answers): ZodOpenApiResponsesObject {
+export function responsesOf(id: EndpointId, endpoint: Endpoint, answers: Notes): ZodOpenApiResponsesObject {
   const grouped = Map.groupBy(codesOf(endpoint, answers), (code) => errors[code].status);
   const refusals = [...grouped].map(([status, codes]) => {
-    const examples = codes.filter((code) => hasProblemExample(code, id));
-    return [status, problemResponse(endpoint, status, codes, examples)];
+    return [status, problemResponse(id, endpoint, status, codes)];
   });
   const success = endpoint.availability === "available" ? successOf(id, endpoint, answers) : {};
   return { ...success, ...Object.fromEntries(refusals) };
 }
 
-function successOf(id: EndpointId, endpoint: Endpoint, answers: Answers): ZodOpenApiResponsesObject {
-  const { uncached, headers = [], example, line, ranges } = answers;
+function successOf(id: EndpointId, endpoint: Endpoint, answers: Notes): ZodOpenApiResponsesObject {
+  const { uncached, headers = [], line, ranges } = answers;
+  const example = answerExample(id);
   const isLines = endpoint.media === ndjson;
   const limits = endpoint.metered ? rateLimit : [];
   if (endpoint.method === "WS") {
@@ -170,13 +170,14 @@ const textOf = (id: EndpointId, extension: "ndjson" | "csv", description: string
 const unmetered = new Set([401, 403, 408, 431, 501]);
 
 function problemResponse(
+  id: EndpointId,
   endpoint: Endpoint,
   status: number,
   codes: readonly ErrorCode[],
-  shown: readonly ErrorCode[],
 ): ZodOpenApiResponseObject {
   const limits = endpoint.metered && !unmetered.has(status) ? rateLimit : [];
   const own = Object.entries(ofStatus).find(([of]) => Number(of) === status)?.[1] ?? [];
+  const shown = codes.filter((code) => hasProblemExample(code, id));
   const examples = shown.map((code) => [code, { $ref: `#/components/examples/${code}` }]);
   return {
     description: codes.map((code) => `\`${code}\`: ${errors[code].title}.`).join(" "),

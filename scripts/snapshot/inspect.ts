@@ -13,7 +13,7 @@ import { readPolicy } from "../../snapshots/trust/notes/note-keys.ts";
 import type { Trust } from "../../snapshots/trust/trust.ts";
 import { counted, progressOn, type Shell, usageError } from "../cli.ts";
 import { command, flag, jsonOption } from "../program.ts";
-import { inspectSourcesAt, sourcesLocation } from "../sources.ts";
+import { sourcesAt, sourcesLocation } from "../sources.ts";
 import { common, openStore, readSigning, trustOptions, trustPolicy } from "../store.ts";
 import { withTemporaryFolder } from "../temporary.ts";
 import { sourcesOption } from "./publish-run.ts";
@@ -123,7 +123,7 @@ export const checkCommand = command({
   async run({ sources, json }, _operand, shell) {
     const location = sourcesLocation(shell, sources);
     const found = await withTemporaryFolder((folder) =>
-      inspectSourcesAt(shell, location, folder, progressOn(shell.stderr)),
+      sourcesAt(shell, location, folder, progressOn(shell.stderr)).inspect(),
     );
     const { markets, scores, protocols } = found;
     const counts = [

@@ -80,7 +80,7 @@ export function publishFrom(
   const progress = progressOn(shell.stderr);
   return (step) =>
     withTemporaryFolder(async (temporaryDirectory) => {
-      const open = sourcesAt(shell, location, temporaryDirectory, progress);
+      const { open } = sourcesAt(shell, location, temporaryDirectory, progress);
       let files: readonly NamedContent[] = [];
       const sources: OpenSources = async (known, pinned) => {
         const opened = await open(known, pinned);
