@@ -63,6 +63,26 @@ describeStores("publishing to %s", ({ environment, newStore }) => {
   });
 
   describe("two publishers", () => {
+    test("the one that comes second has lost", async () => {
+      const storage = newStore();
+      await publishRecords(storage, recordsOf(0, 100));
+      const rival = changedStorage(storage, {
+        async putIfAbsent(key, body) {
+          if (key === layout.commit(2)) await publishRecords(storage, recordsOf(0, 120));
+          return storage.putIfAbsent(key, body);
+        },
+      });
+      const error = await publishRecords(rival, recordsOf(0, 110)).catch((thrown: unknown) => thrown);
+      expect(error).toMatchObject({ code: "COMMIT_LOST" });
+      expect(String(error)).toContain("another publisher made commit 2 first");
+      expect((await newestCommit(storage))!.entry.counts.markets).toBe(120);
+      expect((await verify(storage, () => {})).faults).toEqual([]);
+      expect(await publishRecords(storage, recordsOf(0, 110))).toMatchObject({
+        outcome: "published",
+        commit: 3,
+      });
+    });
+
     test("one of them has lost where the store checks first and writes later", async () => {
       const storage = newStore();
       await publishRecords(storage, recordsOf(0, 100));

@@ -74,6 +74,12 @@ describe("the log of commits", () => {
     expect(asked()).toBe(0);
   });
 
+  test("has nothing before it takes up a commit", async () => {
+    const log = new CommitLog((await storeOf(1)).storage);
+    const found = [await log.entry(1), await log.at(timeOf(9)), await log.believed(), log.isWithdrawn(1)];
+    expect(found).toEqual([undefined, undefined, [], false]);
+  });
+
   test("goes on from what it knows when newer commits come, and holds one entry for each", async () => {
     const { storage, log, asked } = await countedLog(3);
     await log.believed();
