@@ -29,11 +29,11 @@ function widthOf(text: string): number {
 /** The title says the same to a screen reader. */
 export function renderBadge({ slug, bri, forgeScale }: ProtocolScore): Markup {
   const score = `${bri} ${forgeScale}`;
-  const said = `${slug}: BRI ${bri}, ${forgeScale}`;
+  const title = `${slug}: BRI ${bri}, ${forgeScale}`;
   const [left, right] = [widthOf(slug) + 2 * padding, widthOf(score) + 2 * padding];
   // textLength keeps the words within the badge whatever font there is.
   const words = (x: number, text: string) =>
     markup`<text x="${x}" y="14" textLength="${widthOf(text)}" lengthAdjust="spacingAndGlyphs">${text}</text>`;
-  return markup`<svg xmlns="http://www.w3.org/2000/svg" width="${left + right}" height="20" viewBox="0 0 ${left + right} 20" role="img" aria-label="${said}"><title>${said}</title><rect width="${left + right}" height="20" rx="3" fill="#2b2f33"/><path d="M${left} 0h${right - 3}a3 3 0 0 1 3 3v14a3 3 0 0 1-3 3h-${right - 3}z" fill="${badgeColours[forgeScale]}"/><g fill="#fff" font-family="Verdana,Geneva,DejaVu Sans,sans-serif" font-size="11">${words(padding, slug)}${words(left + padding, score)}</g></svg>
+  return markup`<svg xmlns="http://www.w3.org/2000/svg" width="${left + right}" height="20" viewBox="0 0 ${left + right} 20" role="img" aria-label="${title}"><title>${title}</title><rect width="${left + right}" height="20" rx="3" fill="#2b2f33"/><path d="M${left} 0h${right - 3}a3 3 0 0 1 3 3v14a3 3 0 0 1-3 3h-${right - 3}z" fill="${badgeColours[forgeScale]}"/><g fill="#fff" font-family="Verdana,Geneva,DejaVu Sans,sans-serif" font-size="11">${words(padding, slug)}${words(left + padding, score)}</g></svg>
 `;
 }

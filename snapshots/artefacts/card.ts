@@ -55,9 +55,9 @@ export function drawCard(record: ProtocolScore): Buffer {
 
 function fitting(text: string, size: number, width: number): string {
   if (widthOf(text, size) <= width) return text;
-  let shown = text;
-  while (widthOf(`${shown}...`, size) > width) shown = shown.slice(0, -1);
-  return `${shown}...`;
+  let start = text;
+  while (widthOf(`${start}...`, size) > width) start = start.slice(0, -1);
+  return `${start}...`;
 }
 
 interface Glyph {

@@ -34,28 +34,28 @@ export async function difference({ before, after }: Sides, turn?: Turn): Promise
   const [removed, added] = [new Uint32Array(old.length), new Uint32Array(fresh.length)];
   const most = Math.min(old.length, fresh.length);
   const changed = { before: new Uint32Array(most), after: new Uint32Array(most) };
-  const found = { added: 0, changed: 0, removed: 0 };
+  const counts = { added: 0, changed: 0, removed: 0 };
   let [left, right] = [0, 0];
   while (left < old.length || right < fresh.length) {
     const [a, b] = [old[left], fresh[right]];
     const order = a === undefined ? 1 : b === undefined ? -1 : before.compareIds(a, after, b);
-    if (order < 0) removed[found.removed++] = a!;
-    else if (order > 0) added[found.added++] = b!;
+    if (order < 0) removed[counts.removed++] = a!;
+    else if (order > 0) added[counts.added++] = b!;
     else if (!before.sameText(a!, after, b!)) {
-      changed.before[found.changed] = a!;
-      changed.after[found.changed++] = b!;
+      changed.before[counts.changed] = a!;
+      changed.after[counts.changed++] = b!;
     }
     if (order <= 0) left += 1;
     if (order >= 0) right += 1;
     if (turn && (left + right) % comparisonsPerTurn === 0) await turn();
   }
   return {
-    added: added.slice(0, found.added),
+    added: added.slice(0, counts.added),
     changed: {
-      before: changed.before.slice(0, found.changed),
-      after: changed.after.slice(0, found.changed),
+      before: changed.before.slice(0, counts.changed),
+      after: changed.after.slice(0, counts.changed),
     },
-    removed: removed.slice(0, found.removed),
+    removed: removed.slice(0, counts.removed),
   };
 }
 

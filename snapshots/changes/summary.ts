@@ -92,7 +92,7 @@ const addTo = <Key>(counts: Map<Key, number>, key: Key, by: number) =>
   counts.set(key, (counts.get(key) ?? 0) + by);
 
 /** Memory does not grow with the number of markets, unless they moved within the archive. */
-export function detailCount(sides: Sides, found: Difference) {
+export function detailCount(sides: Sides, difference: Difference) {
   const fields = new Map<string, number>();
   const composites = new Map<number, number>();
   const tiers = new Map<string, number>();
@@ -108,7 +108,7 @@ export function detailCount(sides: Sides, found: Difference) {
 
   /** The other text of a changed market that moved comes from elsewhere in the archive. */
   function pair({ id, line }: MarketLine, side: keyof Sides): void {
-    const changed = found.changed[side];
+    const changed = difference.changed[side];
     const idAt = (at: number) => sides[side].id(changed[at]!);
     const index = firstWhere(0, changed.length, (at) => idAt(at) >= id);
     if (index === changed.length || idAt(index) !== id || tooMany) return;
@@ -152,15 +152,15 @@ export function detailCount(sides: Sides, found: Difference) {
   };
 }
 
-export function summaryOf({ before, after }: Sides, found: Difference): Summary {
+export function summaryOf({ before, after }: Sides, difference: Difference): Summary {
   const first = (indexes: Uint32Array, side: Sides["before"]) =>
     Array.from(indexes.subarray(0, namedFirst), (index) => side.id(index));
   return {
-    ...countsOf(found),
+    ...countsOf(difference),
     first: {
-      added: first(found.added, after),
-      changed: first(found.changed.after, after),
-      removed: first(found.removed, before),
+      added: first(difference.added, after),
+      changed: first(difference.changed.after, after),
+      removed: first(difference.removed, before),
     },
   };
 }

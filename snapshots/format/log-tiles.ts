@@ -165,33 +165,33 @@ export function tileProofsOf<H>(
   };
 
   /**
-   * Follows a consistency path from the first `first` leaves to all `size`. `known` is the head that the path leaves
+   * Follows a consistency path from the first `first` leaves to all `size`. `omitted` is the head that the path leaves
    * out. Undefined when a path of this length does not lead there.
    */
   const headsFromPath = (
     first: number,
     size: number,
     path: readonly H[],
-    known?: H,
+    omitted?: H,
   ): BothHeads<H> | undefined => {
     const rest = [...path];
-    const headsOfBoth = (first: number, size: number, known: H | undefined): BothHeads<H> | undefined => {
+    const headsOfBoth = (first: number, size: number, omitted: H | undefined): BothHeads<H> | undefined => {
       if (first === size) {
-        const head = known ?? rest.pop();
+        const head = omitted ?? rest.pop();
         return head && [head, head];
       }
       const split = leftSize(size);
       const top = rest.pop();
       if (!top) return undefined;
       if (first <= split) {
-        const found = headsOfBoth(first, split, known);
-        return found && [found[0], nodeHash(found[1], top)];
+        const heads = headsOfBoth(first, split, omitted);
+        return heads && [heads[0], nodeHash(heads[1], top)];
       }
-      const found = headsOfBoth(first - split, size - split, undefined);
-      return found && [nodeHash(top, found[0]), nodeHash(top, found[1])];
+      const heads = headsOfBoth(first - split, size - split, undefined);
+      return heads && [nodeHash(top, heads[0]), nodeHash(top, heads[1])];
     };
-    const found = headsOfBoth(first, size, known);
-    return rest.length === 0 ? found : undefined;
+    const heads = headsOfBoth(first, size, omitted);
+    return rest.length === 0 ? heads : undefined;
   };
 
   /**

@@ -205,8 +205,8 @@ interface Reading {
   wrong: (line: number, reason: string) => Error;
 }
 
-const shown = (octets: string) => textOf(fromOctets(octets));
-const quoted = (octets: string) => JSON.stringify(shorten(shown(octets)));
+const decoded = (octets: string) => textOf(fromOctets(octets));
+const quoted = (octets: string) => JSON.stringify(shorten(decoded(octets)));
 
 /** Reads the text of a policy; undefined when it has no quorum line. */
 export function policyIn(bytes: Uint8Array, { keyIn, wrong }: Reading): Policy | undefined {
@@ -218,27 +218,27 @@ export function policyIn(bytes: Uint8Array, { keyIn, wrong }: Reading): Policy |
   const need: (holds: unknown, reason: string) => asserts holds = (holds, reason) => {
     if (!holds) throw wrong(line, reason);
   };
-  const needRoom = (known: number) =>
-    need(known < most, `there are more than ${most} logs, witnesses or groups`);
+  const needRoom = (count: number) =>
+    need(count < most, `there are more than ${most} logs, witnesses or groups`);
   const find = (name: string) => {
-    const found = named.get(name);
-    need(found, `${quoted(name)} is no witness or group defined before this line`);
-    return found;
+    const component = named.get(name);
+    need(component, `${quoted(name)} is no witness or group defined before this line`);
+    return component;
   };
   const define = (name: string, component: Witness | Group) => {
     need(name !== "none", '"none" is the name of the quorum without witnesses');
     need(!named.has(name), `${quoted(name)} is defined already`);
     named.set(name, component);
   };
-  const signer = (role: "log" | "witness", known: Policy["logs"], vkey: string, url?: string) => {
-    const key = keyIn(shown(vkey), line);
+  const signer = (role: "log" | "witness", others: Policy["logs"], vkey: string, url?: string) => {
+    const key = keyIn(decoded(vkey), line);
     const kinds = [usualKind[role], "ml-dsa-44"] as const;
     const called = kinds.map(kindName).join(" or ");
     need(kinds.includes(key.kind), `a ${role} has a key of ${called}, not of ${kindName(key.kind)}`);
-    const isKnown = known.some((other) => toHex(other.key.raw) === toHex(key.raw));
+    const isKnown = others.some((other) => toHex(other.key.raw) === toHex(key.raw));
     need(!isKnown, `another ${role} has this key already`);
-    needRoom(known.length);
-    return { key, url: url && shown(url) };
+    needRoom(others.length);
+    return { key, url: url && decoded(url) };
   };
   const readers: Record<string, (items: string[]) => void> = {
     log([vkey, url, ...more]) {
@@ -247,23 +247,23 @@ export function policyIn(bytes: Uint8Array, { keyIn, wrong }: Reading): Policy |
     },
     witness([name, vkey, url, ...more]) {
       need(name && vkey && more.length === 0, "a witness is: witness NAME VKEY [URL]");
-      const witness = { name: shown(name), ...signer("witness", witnesses, vkey, url) };
+      const witness = { name: decoded(name), ...signer("witness", witnesses, vkey, url) };
       define(name, witness);
       witnesses.push(witness);
     },
     group([name, count, ...items]) {
       need(name && count && items.length > 0, "a group is: group NAME all|any|NUMBER MEMBER...");
-      const found = items.map((item) => {
+      const components = items.map((item) => {
         const member = find(item);
         need(!members.has(item), `${quoted(item)} is a member already`);
         members.add(item);
         return member;
       });
-      const least = count === "all" ? found.length : count === "any" ? 1 : Number(count);
-      const reason = `${quoted(count)} is neither all, any nor a number from 1 to ${found.length}`;
-      need(/^(all|any|[1-9]\d*)$/.test(count) && least <= found.length, reason);
+      const least = count === "all" ? components.length : count === "any" ? 1 : Number(count);
+      const reason = `${quoted(count)} is neither all, any nor a number from 1 to ${components.length}`;
+      need(/^(all|any|[1-9]\d*)$/.test(count) && least <= components.length, reason);
       needRoom(named.size - witnesses.length);
-      define(name, { name: shown(name), least, members: found });
+      define(name, { name: decoded(name), least, members: components });
     },
     quorum([name, ...more]) {
       need(name && more.length === 0, "a quorum is: quorum NAME, or quorum none");

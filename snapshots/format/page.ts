@@ -88,8 +88,8 @@ export async function compressLines(
   const pieces = await Promise.all(
     Array.from({ length: runsOf(lines.length) }, async (_, run) => {
       const [start, end] = [run * runMarkets, Math.min((run + 1) * runMarkets, lines.length)];
-      const known = await knownRun?.(start, end);
-      if (known) return known;
+      const compressed = await knownRun?.(start, end);
+      if (compressed) return compressed;
       const raw = Buffer.concat(withBetween(lines.slice(start, end), frame.separator));
       const piece = await compressPiece(raw, runLevel);
       release(raw);

@@ -115,14 +115,14 @@ export function tileEncoder(
   entries: Entries,
   leaves: Entries = entries.map((entry) => entry && leafHash(entry)),
 ): (tile: Tile) => Buffer | undefined {
-  const known = (values: Entries, start: number, count: number) => {
-    const found = values.slice(start, start + count).filter((value) => value !== undefined);
-    return found.length === count ? found : undefined;
+  const sliceOf = (values: Entries, start: number, count: number) => {
+    const slice = values.slice(start, start + count).filter((value) => value !== undefined);
+    return slice.length === count ? slice : undefined;
   };
   return (tile) => {
     const span = spanOf(tile);
     const start = tile.index * tileWidth * span;
-    const below = known(tile.level === "entries" ? entries : leaves, start, tile.width * span);
+    const below = sliceOf(tile.level === "entries" ? entries : leaves, start, tile.width * span);
     if (!below || tile.level === "entries") return below && encodeEntries(below);
     return Buffer.concat(
       Array.from({ length: tile.width }, (_, position) =>

@@ -70,20 +70,20 @@ export function setRange(bitmap: Bitmap, from: number, to: number): void {
 
 /** Up to `count` positions in descending order, after the `skip` highest. */
 export function selectDescending(bitmap: Bitmap, skip: number, count: number): number[] {
-  const found: number[] = [];
+  const positions: number[] = [];
   let passed = 0;
-  for (let word = bitmap.length - 1; word >= 0 && found.length < count; word -= 1) {
+  for (let word = bitmap.length - 1; word >= 0 && positions.length < count; word -= 1) {
     const bits = popCount(bitmap[word]!);
     if (passed + bits <= skip) {
       passed += bits;
       continue;
     }
-    for (let rest = bitmap[word]!; rest !== 0 && found.length < count; ) {
+    for (let rest = bitmap[word]!; rest !== 0 && positions.length < count; ) {
       const bit = 31 - Math.clz32(rest);
       rest &= ~(1 << bit);
-      if (passed >= skip) found.push(word * 32 + bit);
+      if (passed >= skip) positions.push(word * 32 + bit);
       passed += 1;
     }
   }
-  return found;
+  return positions;
 }

@@ -174,8 +174,8 @@ export function lowestCode(rare: readonly string[]): number {
 export function buildLabelColumn(values: ArrayLike<string>): LabelColumn {
   const ordinals = new Map<string, number[]>();
   for (let ordinal = 0; ordinal < values.length; ordinal += 1) {
-    const known = ordinals.get(values[ordinal]!);
-    if (known) known.push(ordinal);
+    const posting = ordinals.get(values[ordinal]!);
+    if (posting) posting.push(ordinal);
     else ordinals.set(values[ordinal]!, [ordinal]);
   }
   const labels = [...ordinals.keys()].sort();
@@ -264,11 +264,11 @@ export function rareMarketsOf({ rare, postings, starts }: LabelColumn, markets: 
     setBit(bits, postings[position]!);
   }
   const ranks = new Uint16Array(postings.length);
-  let found = 0;
+  let count = 0;
   for (let word = 0; word < words; word += 1) {
-    before[word] = found;
-    for (let left = bits[word]!; left !== 0; left &= left - 1)
-      ranks[found++] = rankOf[word * 32 + 31 - Math.clz32(left & -left)]!;
+    before[word] = count;
+    for (let rest = bits[word]!; rest !== 0; rest &= rest - 1)
+      ranks[count++] = rankOf[word * 32 + 31 - Math.clz32(rest & -rest)]!;
   }
   return { bits, before, ranks, begins };
 }

@@ -19,8 +19,8 @@ export type Postings = Map<string, number[]>;
 
 export function addWords(postings: Postings, words: readonly string[], ordinal: number): void {
   for (const word of words) {
-    const known = postings.get(word);
-    if (known) known.push(ordinal);
+    const posting = postings.get(word);
+    if (posting) posting.push(ordinal);
     else postings.set(word, [ordinal]);
   }
 }
@@ -32,9 +32,9 @@ export function addPostings(
   positions: Int32Array,
 ): void {
   for (const [word, ordinals] of words) {
-    const found = postings.get(word) ?? [];
-    for (const ordinal of ordinals) if (positions[ordinal]! >= 0) found.push(positions[ordinal]!);
-    if (found.length > 0) postings.set(word, found);
+    const posting = postings.get(word) ?? [];
+    for (const ordinal of ordinals) if (positions[ordinal]! >= 0) posting.push(positions[ordinal]!);
+    if (posting.length > 0) postings.set(word, posting);
   }
 }
 
@@ -46,9 +46,9 @@ export function encodeWords(markets: readonly (readonly string[])[], unicode?: s
 }
 
 /** The words object of a segment (snapshots/SPEC.md, "Words"). The words were made with this version of Unicode. */
-export function encodePostings(found: Postings, markets: number, unicode = unicodeVersion): Buffer {
+export function encodePostings(byWord: Postings, markets: number, unicode = unicodeVersion): Buffer {
   // Strings with one character for each byte compare, and share beginnings, as the bytes do.
-  const words = Array.from(found, ([text, ordinals]) => ({
+  const words = Array.from(byWord, ([text, ordinals]) => ({
     bytes: Buffer.from(text).toString("latin1"),
     ordinals: ordinals.sort((a, b) => a - b),
   })).sort((a, b) => (a.bytes < b.bytes ? -1 : 1));
@@ -115,18 +115,18 @@ export function checkWords(
   if (encodeWords(questions.map(wordsOf), unicode).equals(stored)) return "right";
   const wrong = new CorruptObjectError(key, `it does not match the questions of the markets of ${segment}`);
   if (unicode === unicodeVersion || table.markets !== questions.length) throw wrong;
-  const told = questions.map((): string[] => []);
+  const wordLists = questions.map((): string[] => []);
   // No question has words of as many characters, and a hostile object would take all memory.
   const room = questions.map(({ length }) => longestForm * length + 1);
   for (const [word, ordinals] of table.words())
     for (const ordinal of ordinals) {
       room[ordinal]! -= word.length + 1;
       if (room[ordinal]! < 0) throw wrong;
-      told[ordinal]!.push(word);
+      wordLists[ordinal]!.push(word);
     }
-  if (!encodeWords(told, unicode).equals(stored)) throw wrong;
+  if (!encodeWords(wordLists, unicode).equals(stored)) throw wrong;
   for (const [ordinal, question] of questions.entries()) {
-    const [words, settled] = [new Set(told[ordinal]), settledWordsOf(question)];
+    const [words, settled] = [new Set(wordLists[ordinal]), settledWordsOf(question)];
     const others = words.size > settled.length && isSettled(question);
     if (others || !settled.every((word) => words.has(word))) throw wrong;
   }

@@ -135,7 +135,7 @@ export const fieldsBeyond = (fields: readonly FilterField[], rows: readonly Inde
   fields.filter((row) => rows.some(({ values }) => !holds(row, values[row.field])));
 
 /** What the index of a segment is made from. */
-interface Made {
+interface IndexSource {
   pages: readonly Subtree[];
   rows: readonly IndexRow[];
   words: WordsRef;
@@ -145,17 +145,17 @@ interface Made {
  * Judges the index header of a segment by its markets, for verify and sync. Of a later version of the feed, columns are
  * not judged where a market has a value that this one does not know.
  */
-export function judgeHeader(key: string, header: Uint8Array, made: Made, feed: string): HeaderCheck {
+export function judgeHeader(key: string, header: Uint8Array, source: IndexSource, feed: string): HeaderCheck {
   if (!isKnownIndex(key, header)) return { wrong: [], unchecked: "version" };
   const json = openHeader(key, header);
   const columns = columnsIn(json.member("columns"));
   const fields = fieldsIn(columns);
-  const unknown = fieldsBeyond(fields, made.rows);
+  const unknown = fieldsBeyond(fields, source.rows);
   const judged = fields.filter((row) => !unknown.includes(row));
-  const own = indexHeader(buildIndex(made.pages, columnsOf(made.rows), judged), made.words);
-  const [told, right] = [partsOf(json), partsOf(openHeader(key, own))];
-  const wrong = [...right].flatMap(([name, value]) => (isSame(told.get(name), value) ? [] : name));
-  const others = [...told.keys()].filter((name) => !right.has(name) && /^(?:column|section) /.test(name));
+  const own = indexHeader(buildIndex(source.pages, columnsOf(source.rows), judged), source.words);
+  const [stored, right] = [partsOf(json), partsOf(openHeader(key, own))];
+  const wrong = [...right].flatMap(([name, value]) => (isSame(stored.get(name), value) ? [] : name));
+  const others = [...stored.keys()].filter((name) => !right.has(name) && /^(?:column|section) /.test(name));
   if (isKnownFeed(feed)) {
     const foreign = foreignIn(columns).map((name) => `column ${name}`);
     wrong.push(...others.filter((name) => name.startsWith("column ") && !foreign.includes(name)));

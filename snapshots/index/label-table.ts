@@ -57,8 +57,8 @@ export class LabelTable {
   intern(label: string): number {
     const end = this.#write(label);
     const slot = this.#slotOf(this.#startOf(this.#size), end);
-    const known = this.#slots[slot]!;
-    if (known !== nothing) return known;
+    const existing = this.#slots[slot]!;
+    if (existing !== nothing) return existing;
     const id = this.#size;
     this.#append(end);
     if (this.#folds) this.#foldOf[id] = this.#folds.intern(foldCase(label));

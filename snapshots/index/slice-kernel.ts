@@ -195,7 +195,7 @@ export class SliceKernel {
   #putBounds(slices: number, words: number, width: number, bounds: number): number {
     const memory = this.#memory;
     let at = boundsAt / 4;
-    for (let [bound, left] = [width, bounds]; left > 0; bound += width, left -= 1) {
+    for (let [bound, boundsLeft] = [width, bounds]; boundsLeft > 0; bound += width, boundsLeft -= 1) {
       const first = lowestSlice(bound);
       memory[at] = first * words * 4;
       memory[at + 1] = slices - first;

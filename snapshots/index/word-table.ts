@@ -101,7 +101,7 @@ export class WordTable {
       const [shared, more, postingBytes] = [numbers.next(), numbers.next(), numbers.next()];
       // Otherwise each of millions of words could repeat the same megabytes.
       if (index % blockWords === 0) length = 0;
-      if (shared > length || more > numbers.left) throw this.#corrupt("dictionary is cut off");
+      if (shared > length || more > numbers.bytesLeft) throw this.#corrupt("dictionary is cut off");
       length = shared + more;
       if (length > bytes.length) bytes = enlarged(bytes, length * 2);
       numbers.read(bytes, shared, length);
@@ -143,7 +143,7 @@ export class WordTable {
   #gaps(entry: Entry): number[] {
     const numbers = new Numbers(() => this.#corrupt("postings is cut off"), this.#posting(entry));
     const ordinals: number[] = [];
-    for (let next = 0; numbers.left > 0; next += 1) {
+    for (let next = 0; numbers.bytesLeft > 0; next += 1) {
       next += numbers.next();
       if (next >= this.markets) throw this.#corrupt("postings names a market beyond the last");
       ordinals.push(next);
@@ -177,7 +177,7 @@ class Numbers {
     throw this.#cutOff();
   }
 
-  get left(): number {
+  get bytesLeft(): number {
     return Math.max(0, this.#from.length - this.#at);
   }
 

@@ -75,9 +75,9 @@ export async function readKeys(storage: Storage) {
   const damaged: CorruptObjectError[] = [];
   for await (const { key } of storage.list(layout.key.prefix)) {
     const read = () => readKeyObject(storage, key);
-    const found = await unless(CorruptObjectError, read, (error) => void damaged.push(error));
-    if (found && "revokedAt" in found) revocations.set(found.id, earlierOf(found, revocations.get(found.id)));
-    else if (found) records.push(found);
+    const entry = await unless(CorruptObjectError, read, (error) => void damaged.push(error));
+    if (entry && "revokedAt" in entry) revocations.set(entry.id, earlierOf(entry, revocations.get(entry.id)));
+    else if (entry) records.push(entry);
   }
   records.sort((a, b) => (a.issuedAt < b.issuedAt ? -1 : 1));
   return { records, revocations, damaged };
@@ -90,8 +90,8 @@ async function readKeyObject(
 ): Promise<KeyRecord | KeyRevocation | undefined> {
   const bytes = await storage.get(objectKey, { maxBytes: layout.key.maxBytes });
   const schema: z.ZodType<KeyRecord | KeyRevocation> = isKeyRevocation(objectKey) ? KeyRevocation : KeyRecord;
-  const found = bytes && unseal(objectKey, bytes, schema);
-  if (!found || found.id === keyIdOf(objectKey)) return found;
+  const content = bytes && unseal(objectKey, bytes, schema);
+  if (!content || content.id === keyIdOf(objectKey)) return content;
   throw new CorruptObjectError(objectKey, "it holds another key's record");
 }
 
@@ -142,8 +142,8 @@ export async function rotateKey(
 async function earliestRevocation(storage: Storage, id: string): Promise<KeyRevocation | undefined> {
   let earliest: KeyRevocation | undefined;
   for await (const { key } of storage.list(`${layout.key.prefix}${id}.`)) {
-    const found = isKeyRevocation(key) && (await readKeyObject(storage, key));
-    if (found && "revokedAt" in found) earliest = earlierOf(found, earliest);
+    const revocation = isKeyRevocation(key) && (await readKeyObject(storage, key));
+    if (revocation && "revokedAt" in revocation) earliest = earlierOf(revocation, earliest);
   }
   return earliest;
 }
@@ -203,8 +203,8 @@ export function keyRing(
   /** Undefined for what is gone, or cannot be read now. */
   async function read(objectKey: string): Promise<KeyObject | undefined> {
     try {
-      const found = await readKeyObject(storage, objectKey);
-      return found && "revokedAt" in found ? Date.parse(found.revokedAt) : found;
+      const content = await readKeyObject(storage, objectKey);
+      return content && "revokedAt" in content ? Date.parse(content.revokedAt) : content;
     } catch (error) {
       if (error instanceof StorageError && ready) {
         unread ??= error;
@@ -218,18 +218,18 @@ export function keyRing(
     }
   }
 
-  function keepLost(found: typeof objects): void {
-    for (const objectKey of gone) if (found.has(objectKey)) gone.delete(objectKey);
+  function keepLost(fresh: typeof objects): void {
+    for (const objectKey of gone) if (fresh.has(objectKey)) gone.delete(objectKey);
     for (const [objectKey, object] of objects) {
-      if (typeof object !== "number" || found.has(objectKey)) continue;
+      if (typeof object !== "number" || fresh.has(objectKey)) continue;
       if (!gone.has(objectKey)) lost(objectKey);
       gone.add(objectKey);
-      found.set(objectKey, object);
+      fresh.set(objectKey, object);
     }
     for (const oldest of gone) {
       if (gone.size <= maxLost) break;
       gone.delete(oldest);
-      found.delete(oldest);
+      fresh.delete(oldest);
     }
   }
 
@@ -242,14 +242,14 @@ export function keyRing(
     unread = undefined;
     const listed: string[] = [];
     for await (const { key } of storage.list(layout.key.prefix)) listed.push(key);
-    const found: typeof objects = new Map();
+    const fresh: typeof objects = new Map();
     await inParallel(listed, async (objectKey) => {
       const object = objects.get(objectKey) ?? (await read(objectKey));
-      if (object !== undefined) found.set(objectKey, object);
+      if (object !== undefined) fresh.set(objectKey, object);
     });
-    keepLost(found);
+    keepLost(fresh);
     reported = reported.intersection(new Set(listed));
-    objects = found;
+    objects = fresh;
     records = new Map();
     ends = new Map();
     for (const [objectKey, object] of objects) {

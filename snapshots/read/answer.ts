@@ -53,15 +53,15 @@ export async function commitAsOf(catalog: Catalog, asOf: AsOf | undefined): Prom
   if ("time" in asOf) {
     if (asOf.time >= log.now()) return current;
     const time = new Date(asOf.time).toISOString();
-    const found = await log.at(time);
-    if (found) return keptOf(catalog, found, time);
+    const commit = await log.at(time);
+    if (commit) return keptOf(catalog, commit, time);
     throw neverPublished("Nothing was published at or before this time");
   }
-  const found = await namedCommit(catalog, asOf.snapshotId);
-  if (!found) throw neverPublished("No snapshot of this id was ever published");
-  if (log.isWithdrawn(found.commit))
-    throw await expired(log, found, "The snapshot was withdrawn by a rollback");
-  return found;
+  const commit = await namedCommit(catalog, asOf.snapshotId);
+  if (!commit) throw neverPublished("No snapshot of this id was ever published");
+  if (log.isWithdrawn(commit.commit))
+    throw await expired(log, commit, "The snapshot was withdrawn by a rollback");
+  return commit;
 }
 
 const neverPublished = (what: string) =>

@@ -7,7 +7,7 @@ import type { Turn } from "../store/in-parallel.ts";
 const stepsPerRound = 20;
 
 const waiting: { steps: number; resolve: () => void }[] = [];
-let left = stepsPerRound;
+let stepsLeft = stepsPerRound;
 let renewing = false;
 
 /**
@@ -17,17 +17,17 @@ let renewing = false;
 export async function awaitBudget(steps = 1): Promise<void> {
   if (!renewing) setImmediate(renew);
   renewing = true;
-  if (left > 0) left -= steps;
+  if (stepsLeft > 0) stepsLeft -= steps;
   else await new Promise<void>((resolve) => waiting.push({ steps, resolve }));
 }
 
 function renew(): void {
   renewing = waiting.length > 0;
   if (renewing) setImmediate(renew);
-  left = stepsPerRound;
-  while (left > 0 && waiting.length > 0) {
+  stepsLeft = stepsPerRound;
+  while (stepsLeft > 0 && waiting.length > 0) {
     const { steps, resolve } = waiting.shift()!;
-    left -= steps;
+    stepsLeft -= steps;
     resolve();
   }
 }
@@ -148,10 +148,10 @@ export class Memo<V extends NonNullable<unknown>> {
   }
 
   async get(name: string, make: () => Promise<V>): Promise<V> {
-    const known = this.#kept.get(name);
-    if (known) {
+    const cached = this.#kept.get(name);
+    if (cached) {
       this.#hits += 1;
-      return known;
+      return cached;
     }
     this.#misses += 1;
     return this.#kept.forceFetch(name, { context: make });
@@ -181,8 +181,8 @@ export class SingleFlight<T> {
   readonly #underway = new Map<string, Promise<T>>();
 
   run(name: string, work: () => Promise<T>): Promise<T> {
-    const known = this.#underway.get(name);
-    if (known) return known;
+    const underway = this.#underway.get(name);
+    if (underway) return underway;
     const begun = work().finally(() => this.#underway.delete(name));
     this.#underway.set(name, begun);
     return begun;

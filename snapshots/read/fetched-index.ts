@@ -173,6 +173,6 @@ function meets(market: Market, condition: Condition, version: string): boolean {
     const value = Number(row.of(market));
     return condition.ranges.some(({ min, max }) => min <= value && value <= max);
   }
-  const [own, asked] = [String(row.of(market)), condition.value];
-  return row.kind === "label" && row.fold ? foldCase(own) === foldCase(asked) : own === asked;
+  const [own, wanted] = [String(row.of(market)), condition.value];
+  return row.kind === "label" && row.fold ? foldCase(own) === foldCase(wanted) : own === wanted;
 }

@@ -29,12 +29,12 @@ export type Parameters = ReadonlyMap<string, string>;
  * Reads the raw query text of a request target, strictly: every name known, given once, not empty, decodable. `search`
  * is what follows the `?`, or "".
  */
-export function readParameters(search: string, known: readonly string[]): Map<string, string> {
+export function readParameters(search: string, allowed: readonly string[]): Map<string, string> {
   const parameters = new Map<string, string>();
   if (search === "") return parameters;
   for (const pair of search.split("&")) {
     const [name, value] = decodePair(pair);
-    if (!known.includes(name)) throw invalidParameter(name, unknownParameter(name, known));
+    if (!allowed.includes(name)) throw invalidParameter(name, unknownParameter(name, allowed));
     if (parameters.has(name)) {
       const way = listNames.has(name) ? "give it once, its values separated by commas" : "give it once";
       throw invalidParameter(name, `${name} is given more than once; ${way}.`);
@@ -95,23 +95,23 @@ export function parseFilter(parameters: Parameters, isCanonical = false): Archiv
 }
 
 function parseWords({ parameters, canonical }: Reading, isCanonical: boolean): QueryWord[] {
-  const given = parameters.get("q");
-  if (given === undefined) return [];
+  const raw = parameters.get("q");
+  if (raw === undefined) return [];
   const { words, prefix } = searchBounds;
   // The canonical spelling adds a space between words that only a * parted.
   const characters = searchBounds.characters + (isCanonical ? words : 0);
   const refuse = (what: string) => invalidParameter("q", `q ${what}`);
   // Words that are normalised already stay, since a few texts would change again.
-  const text = isCanonical ? given.toLowerCase() : normalised(given);
+  const text = isCanonical ? raw.toLowerCase() : normalised(raw);
   // Normalising makes up to eighteen characters of one, and a cursor has to carry them.
-  if (lengthOf(given) > characters || lengthOf(text) > characters)
+  if (lengthOf(raw) > characters || lengthOf(text) > characters)
     throw refuse(
       `must be at most ${characters} characters, also when ligatures and the like are written out.`,
     );
-  const found = text.match(/[\p{L}\p{M}\p{N}]+\*?/gu) ?? [];
-  if (found.length === 0) throw refuse("has no word; words consist of letters, marks and digits.");
-  if (found.length > words) throw refuse(`must be at most ${words} words.`);
-  const all = [...new Set(found)].sort().map((word) => ({
+  const matches = text.match(/[\p{L}\p{M}\p{N}]+\*?/gu) ?? [];
+  if (matches.length === 0) throw refuse("has no word; words consist of letters, marks and digits.");
+  if (matches.length > words) throw refuse(`must be at most ${words} words.`);
+  const all = [...new Set(matches)].sort().map((word) => ({
     text: word.replace("*", ""),
     prefix: word.endsWith("*"),
   }));
@@ -220,7 +220,7 @@ export function positionOf(parameter: string, name: string, names: readonly stri
   const more = retiredOr(name, names);
   throw invalidParameter(
     parameter,
-    `${parameter} must be one of ${names.join(", ")}, not ${shown(name)}.${more}`,
+    `${parameter} must be one of ${names.join(", ")}, not ${quoted(name)}.${more}`,
   );
 }
 
@@ -257,26 +257,26 @@ export function timeOf(name: string, text: string, dateOnlyAddition: number, orE
   return Date.parse(`${groups.date}T${groups.clock}${fraction}${groups.zone}`);
 }
 
-function unknownParameter(name: string, known: readonly string[]): string {
-  const hint = hintFor(name, known);
-  const more = hint === undefined ? retiredOr(name, known) : ` ${hint}`;
-  if (known.length === 0) return `${shown(name)} is not a parameter here; this address takes none.${more}`;
-  return `${shown(name)} is not a parameter here.${more} Known: ${known.join(", ")}.`;
+function unknownParameter(name: string, allowed: readonly string[]): string {
+  const hint = hintFor(name, allowed);
+  const more = hint === undefined ? retiredOr(name, allowed) : ` ${hint}`;
+  if (allowed.length === 0) return `${quoted(name)} is not a parameter here; this address takes none.${more}`;
+  return `${quoted(name)} is not a parameter here.${more} Known: ${allowed.join(", ")}.`;
 }
 
 /** Quotes the beginning of what was sent. */
-const shown = (text: string) => JSON.stringify(text.slice(0, 60));
+const quoted = (text: string) => JSON.stringify(text.slice(0, 60));
 
 const retiredNames = new Set(retiredFields.flatMap((row) => [row.field, ...parameterNames(row)]));
 
 /** A sentence to append about a name that may once have been of a filter, or "". */
-const retiredOr = (name: string, known: readonly string[]): string =>
-  retiredNames.has(name) ? " There was such a filter, and it was taken away." : didYouMean(name, known);
+const retiredOr = (name: string, names: readonly string[]): string =>
+  retiredNames.has(name) ? " There was such a filter, and it was taken away." : didYouMean(name, names);
 
 /** A question to append, or "". */
-export function didYouMean(text: string, known: readonly string[]): string {
-  const meant = nearest(text, known);
-  return meant === undefined ? "" : ` Did you mean ${meant}?`;
+export function didYouMean(text: string, names: readonly string[]): string {
+  const suggestion = nearest(text, names);
+  return suggestion === undefined ? "" : ` Did you mean ${suggestion}?`;
 }
 
 /** Parameters that other services have, and what replaces them here. */
@@ -303,9 +303,9 @@ const hints: readonly Hint[] = [
   { names: ["pagesize", "size", "count", "perpage"], where: "limit", hint: "limit sets how many come." },
 ];
 
-/** `known` are the parameters of the address. Undefined when there is no hint. */
-function hintFor(name: string, known: readonly string[]): string | undefined {
+/** `allowed` are the parameters of the address. Undefined when there is no hint. */
+function hintFor(name: string, allowed: readonly string[]): string | undefined {
   const plain = name.toLowerCase().replace(/[-_]/g, "");
-  const fits = ({ names, where }: Hint) => names.includes(plain) && (!where || known.includes(where));
+  const fits = ({ names, where }: Hint) => names.includes(plain) && (!where || allowed.includes(where));
   return hints.find(fits)?.hint;
 }

@@ -94,13 +94,13 @@ export function supersededScore(
 /** Records of the current snapshot, as the JSON of a batch. */
 export async function readBatch(catalog: Catalog, slugs: readonly string[]) {
   const { commit, manifest } = catalog.requireCurrent();
-  const asked = [...new Set(slugs)].map((slug) => {
+  const entries = [...new Set(slugs)].map((slug) => {
     return { slug, object: objectOf(manifest, { kind: "records", slug }) };
   });
-  const notFound = asked.filter(({ object }) => !object).map(({ slug }) => slug);
-  const found = asked.flatMap(({ object }) => object ?? []);
+  const notFound = entries.filter(({ object }) => !object).map(({ slug }) => slug);
+  const objects = entries.flatMap(({ object }) => object ?? []);
   const records = await Promise.all(
-    found.map((object) => catalog.objects.get(layout.publicObject(object.hash), object)),
+    objects.map((object) => catalog.objects.get(layout.publicObject(object.hash), object)),
   );
   const json = `{"count":${records.length},"scores":[${records.join(",")}],"notFound":${JSON.stringify(notFound)}}`;
   return { snapshotId: commit.snapshotId, json: Buffer.from(json) };
@@ -113,12 +113,12 @@ export async function proveScore(
   ...[commit, prove]: Logged
 ): Promise<ScoreProof> {
   const name = scoreNamed(catalog, "records", slug);
-  const found = await findScoreAsOf(catalog, commit, name);
-  const score = await readScore(catalog, found, name);
-  const lines = scoreLines(found.manifest.scores);
+  const source = await findScoreAsOf(catalog, commit, name);
+  const score = await readScore(catalog, source, name);
+  const lines = scoreLines(source.manifest.scores);
   const leaves = lines.map((line) => leafHash(Buffer.from(line)));
   const { inclusion, ...proven } = await prove();
-  const place = lines.indexOf(`score ${slug} ${found.object.hash}`);
+  const place = lines.indexOf(`score ${slug} ${source.object.hash}`);
   return { score: score.toString(), ...proven, proof: { score: levelOf(place, leaves), inclusion } };
 }
 
@@ -132,7 +132,7 @@ const TierList = z.object({ scores: z.array(z.object({ slug, forgeScale, bri }))
 
 type Scored = ReadonlyMap<string, Pick<TierChange, "to" | "bri">>;
 
-interface Told {
+interface TierAnswer {
   json: Buffer;
   hash: string;
 }
@@ -147,10 +147,10 @@ export function tierLog(catalog: Catalog) {
   /** By the digests of both commits. */
   const stepsBetween = new Memo<readonly TierChange[]>(budgets.tiers, ({ length }) => length + 1);
   /** The last answer, by the digests of its commits. */
-  const answers = new Memo<Told>(budgets.tierAnswers);
+  const answers = new Memo<TierAnswer>(budgets.tierAnswers);
 
   /** `kept` has the newest commit first. */
-  async function tell(kept: readonly LogEntry[], newest: LogEntry): Promise<Told> {
+  async function tell(kept: readonly LogEntry[], newest: LogEntry): Promise<TierAnswer> {
     const pairs = kept.slice(1).map((older, index) => [older, kept[index]!] as const);
     await inParallel(pairs, ([older, newer]) => changesBetween(older, newer), readAtOnce);
     const changes: TierChange[] = [];
@@ -158,10 +158,10 @@ export function tierLog(catalog: Catalog) {
     let after: LogEntry | undefined;
     for (const commit of kept) {
       // A collection may delete a snapshot meanwhile; the log is then as if it had never been.
-      const found = after ? await changesBetween(commit, after) : [];
+      const steps = after ? await changesBetween(commit, after) : [];
       if (!after) scored = await unless(MissingObjectError, () => scoresOf(commit));
-      if (!found || !scored) continue;
-      for (const change of found) changes.push(change);
+      if (!steps || !scored) continue;
+      for (const change of steps) changes.push(change);
       after = commit;
     }
     const tiers: Tiers = {
@@ -197,14 +197,14 @@ export function tierLog(catalog: Catalog) {
     });
   }
 
-  return async (): Promise<Told & { snapshotId: string }> => {
+  return async (): Promise<TierAnswer & { snapshotId: string }> => {
     const { commit } = catalog.requireCurrent();
     const oldest = oldestTold(commit.publishedAt);
     const kept = (await catalog.log.readable()).filter(
       (one) => one.commit <= commit.commit && one.publishedAt >= oldest,
     );
     const of = kept.map(({ digest }) => digest).join();
-    const told = await answers.get(of, () => tell(kept, commit));
-    return { ...told, snapshotId: commit.snapshotId };
+    const answer = await answers.get(of, () => tell(kept, commit));
+    return { ...answer, snapshotId: commit.snapshotId };
   };
 }

@@ -57,7 +57,7 @@ export async function countFacets(
         matched,
         counters.map(([, counter]) => counter.bucketsIn?.(segment)),
       );
-      for (const [asked, [, counter]] of counters.entries()) counter.add(matched, tallies[asked]!);
+      for (const [position, [, counter]] of counters.entries()) counter.add(matched, tallies[position]!);
     }
     const facets: Record<string, Facet> = {};
     for (const [name, counter] of counters) facets[name] = await counter.result(turn);
@@ -98,10 +98,10 @@ function integerCounter(row: IntegerField, limit: number): Counter {
     },
     async result() {
       if (values) {
-        const found = tallies.map(({ count, disputed }, position) => {
+        const entries = tallies.map(({ count, disputed }, position) => {
           return { value: values[position]!, count, disputed };
         });
-        const all = found.filter(({ count }) => count > 0);
+        const all = entries.filter(({ count }) => count > 0);
         const ordered = all.toSorted((a, b) => b.count - a.count || (a.value < b.value ? -1 : 1));
         const other = { count: 0, disputed: 0 };
         for (const tally of ordered.slice(limit)) addTo(other, tally);
@@ -129,8 +129,8 @@ function labelCounter(field: LabelName, table: LabelTable, limit: number): Count
   function addRare({ bits, disputed: marks }: MatchedSegment, { rareIds, rare }: LoadedLabelColumn): void {
     for (let word = 0; word < bits.length; word += 1) {
       const those = rare.bits[word]!;
-      for (let left = those & bits[word]!; left !== 0; left &= left - 1) {
-        const lowest = left & -left;
+      for (let rest = those & bits[word]!; rest !== 0; rest &= rest - 1) {
+        const lowest = rest & -rest;
         const id = rareIds[rare.ranks[rare.before[word]! + popCount(those & (lowest - 1))]!]!;
         counts[id]! += 1;
         if (marks[word]! & lowest) disputed[id]! += 1;
@@ -207,10 +207,10 @@ function monthCounter(): Counter {
       }
     },
     async result() {
-      const found = [...months.keys()];
-      const first = Math.min(...found);
+      const numbers = [...months.keys()];
+      const first = Math.min(...numbers);
       // Without months this is below 0, and there are no buckets.
-      const length = Math.max(...found) - first + 1;
+      const length = Math.max(...numbers) - first + 1;
       const buckets = Array.from({ length }, (_, position) => {
         const month = first + position;
         const [year, ofYear] = [Math.floor(month / 12), (month % 12) + 1];
@@ -259,7 +259,7 @@ type MatchedSegment = ReturnType<typeof matchedIn>;
 /** Counts in all these buckets at once: for each, its matches and, behind that, the disputed ones. */
 function tally(matched: MatchedSegment, all: readonly (Buckets | undefined)[]): Uint32Array[] {
   const ends = [0];
-  for (const asked of all) ends.push(ends.at(-1)! + (asked?.buckets ?? 0) * 2);
+  for (const facet of all) ends.push(ends.at(-1)! + (facet?.buckets ?? 0) * 2);
   // One array for all: each takes time to be made.
   const together = new Uint32Array(ends.at(-1)!);
   const tallies = all.map((_, place) => together.subarray(ends[place], ends[place + 1]));
@@ -274,8 +274,8 @@ function tallyTogether(
   tallies: readonly Uint32Array[],
 ): void {
   const columns = [everyValue];
-  for (const asked of all)
-    if (asked) columns.push({ slices: asked.column.slices, width: asked.width, bounds: asked.buckets - 1 });
+  for (const facet of all)
+    if (facet) columns.push({ slices: facet.column.slices, width: facet.width, bounds: facet.buckets - 1 });
   const above = sliceKernel.countColumns(bits, disputed, columns);
   let next = 2;
   for (const own of tallies) {
@@ -299,10 +299,10 @@ function tallyEach(
   const words = bits.length;
   const ordinals = ordinalsOf(bits, count);
   for (const [place, own] of tallies.entries()) {
-    const asked = all[place];
-    if (!asked) continue;
-    const { min, max, slices } = asked.column;
-    const { width, buckets } = asked;
+    const facet = all[place];
+    if (!facet) continue;
+    const { min, max, slices } = facet.column;
+    const { width, buckets } = facet;
     const highest = (sliceCount(max - min) - 1) * words;
     for (const ordinal of ordinals) {
       const [word, bit] = [ordinal >>> 5, ordinal & 31];

@@ -95,12 +95,12 @@ export async function evaluate(
   index.load(fields, ({ times }) => !isLeftOut(times, conditions));
   const segments = await index.settled(async () => {
     const resolved = resolvedIn(index, conditions);
-    const found: SegmentMatches[] = [];
+    const matched: SegmentMatches[] = [];
     for (const segment of index.segments) {
       if (resolved.length > 0) await turn();
-      found.push(matchSegment(segment, resolved));
+      matched.push(matchSegment(segment, resolved));
     }
-    return found;
+    return matched;
   });
   const look = async ([position, segment]: [number, SegmentMatches]) => {
     const { markets, count, bits = rangeBitmap(markets, 0, markets) } = segment;

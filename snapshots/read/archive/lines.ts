@@ -247,9 +247,9 @@ const wholeShare = 1 / 2;
 export async function readRuns(objects: ObjectCache, needed: readonly Run[]) {
   const pages = new Map<string, { page: CompressedPage; runs: number[] }>();
   for (const { page, run } of needed) {
-    const known = pages.get(page.hash);
-    if (!known) pages.set(page.hash, { page, runs: [run] });
-    else if (known.runs.at(-1) !== run) known.runs.push(run);
+    const entry = pages.get(page.hash);
+    if (!entry) pages.set(page.hash, { page, runs: [run] });
+    else if (entry.runs.at(-1) !== run) entry.runs.push(run);
   }
   const wholePages = new Map<string, Buffer>();
   const alone = new Map<string, Buffer>();

@@ -114,9 +114,9 @@ async function readPage(
   const numbers = { count: ordinals.length, total: matches.total, page, pageSize, nextCursor };
   const planned = { snapshot, etag, numbers, ordinals };
   const spliced = async () => {
-    const made = await lines.spliced();
-    catalog.answers.set(name, { ...planned, spliced: made });
-    return made;
+    const result = await lines.spliced();
+    catalog.answers.set(name, { ...planned, spliced: result });
+    return result;
   };
   return planOf(planned, async () => lines, spliced);
 }
@@ -211,14 +211,14 @@ function cursorBehind({ snapshot, filter, pageSize }: Position, ordinal: number,
 }
 
 /** Filters sent with a cursor must equal the cursor's own. A caller may leave them all out. */
-function requireSameFilter(asked: ArchiveFilter, carried: ArchiveFilter): void {
-  if (asked.canonical === "" || asked.canonical === carried.canonical) return;
-  const [given, kept] = [new URLSearchParams(asked.canonical), new URLSearchParams(carried.canonical)];
-  const names = new Set([...given.keys(), ...kept.keys()]);
-  const differing = [...names].filter((name) => given.get(name) !== kept.get(name));
+function requireSameFilter(filter: ArchiveFilter, carried: ArchiveFilter): void {
+  if (filter.canonical === "" || filter.canonical === carried.canonical) return;
+  const [sent, kept] = [new URLSearchParams(filter.canonical), new URLSearchParams(carried.canonical)];
+  const names = new Set([...sent.keys(), ...kept.keys()]);
+  const differing = [...names].filter((name) => sent.get(name) !== kept.get(name));
   const show = (value: string | null) => (value === null ? "nothing" : JSON.stringify(value));
   const differences = differing.map(
-    (name) => `${name}: the cursor has ${show(kept.get(name))}, not ${show(given.get(name))}`,
+    (name) => `${name}: the cursor has ${show(kept.get(name))}, not ${show(sent.get(name))}`,
   );
   const detail = `${differences.join("; ")}. Repeat the cursor's filters, leave them out, or start without a cursor.`;
   throw new Fault("CURSOR_MISMATCH", detail, { parameter: differing[0] });
@@ -257,8 +257,8 @@ async function ordinalAtOrAfter(catalog: Catalog, snapshot: Snapshot, key: Marke
   let { from, to } = snapshot.archive.resolvedAtExactly(key.resolvedAt);
   while (from < to) {
     const middle = (from + to) >>> 1;
-    const found = { resolvedAt: key.resolvedAt, id: await idAt(catalog, snapshot, middle) };
-    if (compareKeys(found, key) < 0) from = middle + 1;
+    const middleKey = { resolvedAt: key.resolvedAt, id: await idAt(catalog, snapshot, middle) };
+    if (compareKeys(middleKey, key) < 0) from = middle + 1;
     else to = middle;
   }
   return from;

@@ -72,15 +72,15 @@ export async function askRows(catalog: Catalog, query: RowsQuery, form: RowsForm
       const standing = <T>(work: () => Promise<T>) => whole(whileStanding(catalog, start, work));
       const first = await standing(() => positionOf(catalog, query, start));
       const { snapshot, matches } = first;
-      const left = matches.total - first.skip;
-      if (skip > left)
-        throw invalidParameter("skip", `skip is more than the ${left} markets behind the cursor.`);
+      const remaining = matches.total - first.skip;
+      if (skip > remaining)
+        throw invalidParameter("skip", `skip is more than the ${remaining} markets behind the cursor.`);
       const position = { ...first, skip: first.skip + skip };
       return {
         snapshot,
         /** Those before this position too. */
         total: matches.total,
-        count: left - skip,
+        count: remaining - skip,
         advice: "Narrow the filters, or walk the archive by pages, each of which tells the total.",
         /** Continues at this position. */
         cursor: await standing(() => cursorAt(catalog, position)),

@@ -146,13 +146,13 @@ export function idIndex(storage: Storage, objects: Pick<ObjectCache, "get">) {
     };
     const without = segments.filter(({ segment }) => !segment.idFilter);
     await inParallel(without, make, readAtOnce);
-    const found: number[] = [];
+    const ordinals: number[] = [];
     for (const { segment, ids, start } of segments) {
       if (!segment.idFilter!.mayHold(hash)) continue;
       const stored = await objects.get(layout.ids(ids.hash), ids);
-      for (const ordinal of ordinalsOf(stored, hash)) found.push(start + ordinal);
+      for (const ordinal of ordinalsOf(stored, hash)) ordinals.push(start + ordinal);
     }
-    return found;
+    return ordinals;
   };
 }
 

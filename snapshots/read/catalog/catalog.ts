@@ -168,10 +168,10 @@ export class Catalog {
       if (!commit) break;
       if (this.log.isWithdrawn(number)) continue;
       try {
-        const found = await this.#list(commit);
-        listed ??= found;
-        const isHurt = found.manifest.segments.some(({ hash }) => damage.has(layout.segment(hash)));
-        if (!isHurt) whole = await this.#load(found);
+        const snapshot = await this.#list(commit);
+        listed ??= snapshot;
+        const isHurt = snapshot.manifest.segments.some(({ hash }) => damage.has(layout.segment(hash)));
+        if (!isHurt) whole = await this.#load(snapshot);
       } catch (error) {
         if (!(error instanceof ObjectError)) throw error;
         damage.set(error.key, error);
@@ -243,8 +243,8 @@ export class Catalog {
   }
 
   async #loadSegment(ref: SegmentRef): Promise<Segment> {
-    const known = this.#segments.get(ref.hash)?.deref();
-    if (known) return known;
+    const cached = this.#segments.get(ref.hash)?.deref();
+    if (cached) return cached;
     const key = layout.segment(ref.hash);
     const segment = loadSegment(key, await readObject(this.#storage, key, ref), this.#tables);
     this.#segments.set(ref.hash, new WeakRef(segment));

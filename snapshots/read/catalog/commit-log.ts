@@ -105,23 +105,23 @@ export class CommitLog {
    * that fails does not serve.
    */
   recent<T>(look: () => Promise<T>, seconds = this.#pollSeconds): () => Promise<T> {
-    let last: { newest: Commit | undefined; at: number; found: Promise<T> } | undefined;
+    let last: { newest: Commit | undefined; at: number; result: Promise<T> } | undefined;
     return async () => {
       const [newest, at] = [this.#newest, this.now()];
-      if (last && last.newest === newest && Math.abs(at - last.at) < seconds * 1000) return last.found;
-      const begun = { newest, at, found: look() };
+      if (last && last.newest === newest && Math.abs(at - last.at) < seconds * 1000) return last.result;
+      const begun = { newest, at, result: look() };
       last = begun;
-      begun.found.catch(() => {
+      begun.result.catch(() => {
         if (last === begun) last = undefined;
       });
-      return begun.found;
+      return begun.result;
     };
   }
 
   /** Work on the store. Once it has met damage, the store is not asked for it again before the next `takeUp`. */
   async unlessDamaged<T>(name: string, work: () => Promise<T>): Promise<T> {
-    const known = this.#damaged.get(name);
-    if (known) throw known;
+    const damage = this.#damaged.get(name);
+    if (damage) throw damage;
     try {
       return await work();
     } catch (error) {
@@ -187,21 +187,21 @@ export class CommitLog {
 
   /** As `find`. When there is none, looks into the store for one that is newer than all known ones. */
   async newestWith(fits: (commit: LogEntry) => boolean): Promise<LogEntry | undefined> {
-    const known = await this.find(fits);
-    if (known) return known;
+    const commit = await this.find(fits);
+    if (commit) return commit;
     const before = this.#newest;
     await this.follow();
     return this.#newest === before ? undefined : this.find(fits);
   }
 
-  /** The commits after `known` up to `newest`; undefined when `newest` does not lead back to it. */
-  async #since(known: Commit | undefined, newest: Commit): Promise<Commit[] | undefined> {
-    if (!known || newest.entry.commit <= known.entry.commit) return undefined;
+  /** The commits after `older` up to `newest`; undefined when `newest` does not lead back to it. */
+  async #since(older: Commit | undefined, newest: Commit): Promise<Commit[] | undefined> {
+    if (!older || newest.entry.commit <= older.entry.commit) return undefined;
     const fresh: Commit[] = [];
     await unless(ObjectError, async () => {
-      for await (const commit of logFrom(this.#storage, newest, known.entry.commit + 1)) fresh.push(commit);
+      for await (const commit of logFrom(this.#storage, newest, older.entry.commit + 1)) fresh.push(commit);
     });
-    return fresh.at(-1)!.previous === known.digest ? fresh : undefined;
+    return fresh.at(-1)!.previous === older.digest ? fresh : undefined;
   }
 
   async #fetchOlder(): Promise<void> {

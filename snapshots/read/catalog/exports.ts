@@ -43,7 +43,7 @@ export function openExports(storage: Storage, catalog: Pick<Catalog, "objects" |
   /** The files of change records, by their hashes. A record may be made again, with other files. */
   const filesOfChanges = new LRUCache<string, readonly ParquetFile[]>({ max: 1000, ttl: 3_600_000 });
   /** By key and tag, what the last look made of the records, so that each is read once. */
-  let known = new Map<string, ExportRecord | undefined>();
+  let cached = new Map<string, ExportRecord | undefined>();
 
   async function open(snapshotId: string, name: string): Promise<StoredFile> {
     const record = (await list()).find((each) => each.snapshotId === snapshotId);
@@ -57,8 +57,8 @@ export function openExports(storage: Storage, catalog: Pick<Catalog, "objects" |
 
   /** A change record, by its hash, as Parquet files that can be believed; undefined where there are none. */
   async function changes(hash: string): Promise<readonly ParquetFile[] | undefined> {
-    const known = filesOfChanges.get(hash);
-    if (known) return known;
+    const files = filesOfChanges.get(hash);
+    if (files) return files;
     const record = await read(layout.exportedChanges, hash);
     if (record) filesOfChanges.set(hash, record.files);
     return record?.files;
@@ -94,11 +94,11 @@ export function openExports(storage: Storage, catalog: Pick<Catalog, "objects" |
     for (let from = 0; from < stored.length && listed.length < maxRecords; from += maxRecords)
       await inParallel(stored.slice(from, from + maxRecords), async ({ key, tag }) => {
         const name = `${key} ${tag}`;
-        const record = known.has(name) ? known.get(name) : await read(layout.exportRecord, hashIn(key));
+        const record = cached.has(name) ? cached.get(name) : await read(layout.exportRecord, hashIn(key));
         looked.set(name, record);
         if (record && (await agrees(record))) listed.push(record);
       });
-    known = looked;
+    cached = looked;
     return listed.sort((a, b) => b.commit - a.commit).slice(0, maxRecords);
   }
 

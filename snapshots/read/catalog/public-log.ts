@@ -47,7 +47,7 @@ export function openPublicLog(storage: Storage, log: CommitLog, reader: Pick<Log
   const allLeaves = () => log.unlessDamaged("leaves", look);
   /** Tiles and bundles by name and their last leaf, which vouches for all before it. */
   const files = new Memo<Buffer>(budgets.logFiles, ({ length }) => length + 200);
-  const checkpoints = new Memo<{ found: NotedCheckpoint | undefined }>(budgets.checkpoints);
+  const checkpoints = new Memo<{ checkpoint: NotedCheckpoint | undefined }>(budgets.checkpoints);
 
   /**
    * The bytes of a file, by its name below the log; undefined when there is none, when it belongs to a larger log than
@@ -73,17 +73,17 @@ export function openPublicLog(storage: Storage, log: CommitLog, reader: Pick<Log
     // The store is never asked for sizes beyond the known log.
     if (size > (log.newest?.entry.commit ?? 0)) return undefined;
     return knownCheckpoint(String(size), async () => {
-      const found = await anyCheckpoint(storage, layout.logCheckpointOf(size));
-      if (found?.size !== size) return undefined;
-      return found.head.equals(await headFromTiles(tile, size)) ? found : undefined;
+      const candidate = await anyCheckpoint(storage, layout.logCheckpointOf(size));
+      if (candidate?.size !== size) return undefined;
+      return candidate.head.equals(await headFromTiles(tile, size)) ? candidate : undefined;
     });
   }
 
   /** Reads the commit again, since readers keep only a part of it. */
   async function entry({ commit, digest }: LogEntry): Promise<Buffer> {
     const { newest } = log;
-    const found = newest?.digest === digest ? newest : await readCommit(storage, commit);
-    if (found?.digest === digest) return entryOf(found);
+    const fullCommit = newest?.digest === digest ? newest : await readCommit(storage, commit);
+    if (fullCommit?.digest === digest) return entryOf(fullCommit);
     throw new MissingObjectError(layout.commit(commit));
   }
 
@@ -109,14 +109,14 @@ export function openPublicLog(storage: Storage, log: CommitLog, reader: Pick<Log
   }
 
   async function knownCheckpoint(name: string, read: () => Promise<NotedCheckpoint | undefined>) {
-    return (await checkpoints.get(name, async () => ({ found: await read() }))).found;
+    return (await checkpoints.get(name, async () => ({ checkpoint: await read() }))).checkpoint;
   }
 
   /** Cuts a bundle from the widest one of its index, so that the store is read once for all widths. */
   async function bundleOf(tile: Tile): Promise<Buffer | undefined> {
     if (!(await leavesBelow(tile))) return undefined;
-    const known = (await allLeaves()).length / hashBytes;
-    const widest = { ...tile, width: Math.min(tileWidth, known - tile.index * tileWidth) };
+    const size = (await allLeaves()).length / hashBytes;
+    const widest = { ...tile, width: Math.min(tileWidth, size - tile.index * tileWidth) };
     const leaves = (await leavesBelow(widest))!;
     const name = nameOf(widest, leaves);
     const read = () => files.get(name, () => readBundle(widest, leaves));

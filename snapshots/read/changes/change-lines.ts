@@ -30,14 +30,14 @@ export interface NetChanges {
 
 /** Tags of the newer side must be those of `tagOf`. */
 export async function netOf(sides: Sides, texts: ChangeTexts, turn: Turn): Promise<NetChanges> {
-  const found = await difference(sides, turn);
-  const puts = await putsOf(found, sides.after, turn);
-  const deletes = idColumn(found.removed.length);
+  const changes = await difference(sides, turn);
+  const puts = await putsOf(changes, sides.after, turn);
+  const deletes = idColumn(changes.removed.length);
   for (const [position, index] of puts.entries()) {
     if (position % comparisonsPerTurn === 0) await turn();
     puts[position] = sides.after.tag(index);
   }
-  for (const [position, index] of found.removed.entries()) {
+  for (const [position, index] of changes.removed.entries()) {
     if (position % comparisonsPerTurn === 0) await turn();
     sides.before.copyId(index, deletes, position);
   }

@@ -96,12 +96,12 @@ export function changesReader(catalog: Catalog) {
     } catch (error) {
       if (!(error instanceof ObjectError)) throw error;
       nets.forget(work.name);
-      throw (await known(work)) === "gone" ? gone() : error;
+      throw (await netFor(work)) === "gone" ? gone() : error;
     }
   }
 
   /** Work that somebody else gave up is begun again. */
-  async function known({ name, ends, payer }: Work): Promise<NetChanges | "gone"> {
+  async function netFor({ name, ends, payer }: Work): Promise<NetChanges | "gone"> {
     for (;;) {
       try {
         const make = () => netBetween(ends, paidTurns(payer));
@@ -144,8 +144,8 @@ export function changesReader(catalog: Catalog) {
     const records: ChangeRecord[] = [];
     let lines = 0;
     const readRecord = (ref: ObjectRef) => readParsed(read, layout.changeRecord, ref);
-    const made = recordsMade(first, last, turn);
-    for await (const record of inOrder(made, readRecord, { bytes: ({ bytes }) => bytes, concurrency })) {
+    const refsMade = recordsMade(first, last, turn);
+    for await (const record of inOrder(refsMade, readRecord, { bytes: ({ bytes }) => bytes, concurrency })) {
       lines += [...record.before, ...record.after].reduce((sum, part) => sum + part.lines, 0);
       if (lines > maxEntries) return undefined;
       records.push(record);
@@ -219,7 +219,7 @@ export function changesReader(catalog: Catalog) {
     const etag = weakTag(commit, since, until, skip, "changes");
     /** The net difference between two snapshots, from a line on. */
     const plan = async () => {
-      const net = await known(work);
+      const net = await netFor(work);
       if (net === "gone") throw gone();
       const total = linesOf(net);
       if (skip > total)

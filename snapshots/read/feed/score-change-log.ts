@@ -46,14 +46,14 @@ export function scoreChangeLog(catalog: Catalog, budget: Budget = budgets.scoreC
   /** For a reader that has seen the snapshot `since`; one without it sees the current snapshot now. */
   async function start(since: string | undefined): Promise<ReaderStart> {
     const { commit } = catalog.requireCurrent();
-    const known = since === undefined ? commit : await commitOf(since);
-    const { commit: position } = known ?? commit;
+    const seen = since === undefined ? commit : await commitOf(since);
+    const { commit: position } = seen ?? commit;
     const later =
       position === commit.commit
         ? []
         : (await catalog.log.readable()).filter((each) => each.commit > position);
     const scores = later.reduce((sum, { counts }) => sum + counts.protocols, 0);
-    return { position, gone: known === undefined, scores };
+    return { position, gone: seen === undefined, scores };
   }
 
   async function entry(number: number): Promise<LogEntry> {

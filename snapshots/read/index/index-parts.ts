@@ -58,13 +58,13 @@ export function indexParts(catalog: Catalog) {
 
   async function find(hashes: readonly string[], spend: Turn): Promise<FoundPart[]> {
     const wanted = new Map(hashes.map((hash) => [hash, digestFrom(hash)]));
-    const found = new Map<string, FoundPart>();
+    const parts = new Map<string, FoundPart>();
     for await (const segments of allSegments()) {
       const search = async (ref: Refs) => {
-        if (wanted.size > 0 && (await look(ref, wanted, found))) await spend(stepsPerTable);
+        if (wanted.size > 0 && (await look(ref, wanted, parts))) await spend(stepsPerTable);
       };
       await inParallel(segments, search, readAtOnce);
-      if (wanted.size === 0) return hashes.map((hash) => found.get(hash)!);
+      if (wanted.size === 0) return hashes.map((hash) => parts.get(hash)!);
     }
     throw sectionNotFound(wanted.keys().next().value!);
   }
@@ -86,7 +86,7 @@ export function indexParts(catalog: Catalog) {
   async function look(
     ref: Refs,
     wanted: Map<string, Buffer>,
-    found: Map<string, FoundPart>,
+    parts: Map<string, FoundPart>,
   ): Promise<boolean> {
     let listed = false;
     const list = () => {
@@ -104,7 +104,7 @@ export function indexParts(catalog: Catalog) {
         if (bytes) return bytes;
         throw sectionNotFound(name);
       };
-      found.set(name, { bytes: part.bytes, read });
+      parts.set(name, { bytes: part.bytes, read });
     }
     return listed;
   }

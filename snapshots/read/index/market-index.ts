@@ -64,8 +64,8 @@ export function askAbsence(
 ): Promise<Asked<MarketAbsence>> {
   return askProven(catalog, publicLog, asOf, ["absence", id], async (commit, prove) => {
     const show = () => showAbsence(catalog, commit, id, paidSteps(pay));
-    const shown = await whileKept(catalog, commit, show);
-    return { ...(await prove()), ...indexOf(commit), ...shown };
+    const absence = await whileKept(catalog, commit, show);
+    return { ...(await prove()), ...indexOf(commit), ...absence };
   });
 }
 
@@ -82,11 +82,11 @@ async function showAbsence(catalog: Catalog, commit: LogEntry, id: string, spend
       return Buffer.from(treeLevels(chunkLeaves(stored, chunkBytes.ids)));
     });
     if (hashed) await spend(stepsPerTree);
-    return { shown: showAround(ref, stored, tree, idHash(id)), sharing: ordinalsOf(stored, idHash(id)) };
+    return { segment: showAround(ref, stored, tree, idHash(id)), sharing: ordinalsOf(stored, idHash(id)) };
   };
-  const found = await inParallel(manifest.segments, show, readAtOnce);
-  const others = await showOthers(catalog, commit, id, found);
-  return { segments: found.map(({ shown }) => shown), others };
+  const results = await inParallel(manifest.segments, show, readAtOnce);
+  const others = await showOthers(catalog, commit, id, results);
+  return { segments: results.map(({ segment }) => segment), others };
 }
 
 /** The chunks of a segment's ids that hold this hash, and those next to it on both sides. */

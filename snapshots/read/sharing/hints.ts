@@ -15,8 +15,8 @@ export function prunedFiles(files: readonly ExportFile[], hints: Hints): readonl
   const { predicateHints = [], jsonPredicateHints, limitHint } = hints;
   const conditions = predicateHints.map(readSql);
   if (jsonPredicateHints !== undefined) conditions.push(readJson(jsonPredicateHints));
-  const known = conditions.filter((condition) => condition !== undefined);
-  if (known.length > 0) return files.filter((file) => known.every((condition) => condition(file).holds));
+  const valid = conditions.filter((condition) => condition !== undefined);
+  if (valid.length > 0) return files.filter((file) => valid.every((condition) => condition(file).holds));
   if (limitHint === undefined || conditions.length > 0) return files;
   let rows = 0;
   return files.filter((file) => {

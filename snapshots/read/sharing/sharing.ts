@@ -49,14 +49,14 @@ export async function findVersion(
   const leadsTo = (number: number) => source.catalog.log.entry(number);
   if (timestamp !== undefined) {
     const time = isoOf("timestamp", timestamp);
-    const found = versions.find(({ publishedAt }) => publishedAt <= time);
-    if (!found) await leadsTo(1);
-    return found ?? missing(versions, `The table has no version at or before ${time}`);
+    const match = versions.find(({ publishedAt }) => publishedAt <= time);
+    if (!match) await leadsTo(1);
+    return match ?? missing(versions, `The table has no version at or before ${time}`);
   }
   if (version === undefined) return versions[0] ?? missing(versions, "The table has no version yet");
-  const found = versions.find((each) => each.version === version);
-  if (!found) await leadsTo(version);
-  return found ?? missing(versions, `There is no version ${version}`);
+  const match = versions.find((each) => each.version === version);
+  if (!match) await leadsTo(version);
+  return match ?? missing(versions, `There is no version ${version}`);
 }
 
 /** The oldest version that was published at or after a time. */
@@ -64,8 +64,8 @@ export async function versionSince(source: TableSource, startingTimestamp: strin
   const versions = await versionsOf(source);
   const time = isoOf("startingTimestamp", startingTimestamp);
   const first = await firstSince(source.catalog.log, time);
-  const found = versions.findLast(({ version }) => version >= first);
-  return found ?? missing(versions, `The table has no version at or after ${time}`);
+  const match = versions.findLast(({ version }) => version >= first);
+  return match ?? missing(versions, `The table has no version at or after ${time}`);
 }
 
 /** Turns a time of the protocol into the form that commits have. */
@@ -92,14 +92,14 @@ export interface FileAddress {
 /** Every table must have an id. There is only this one. */
 const tableId = "6d61726b-6574-4073-8072-732e61726368";
 
-/** Lines that say what the table is. `version` is sent only if it was `asked` for. */
+/** Lines that say what the table is, `withVersion` or without. */
 export function tableLines(
   format: ResponseFormat,
   { version, files }: Pick<TableVersion, "version" | "files">,
-  asked: boolean,
+  withVersion: boolean,
 ): object[] {
   const size = files.reduce((sum, { bytes }) => sum + bytes, 0);
-  const about = { ...(asked && { version }), size, numFiles: files.length };
+  const about = { ...(withVersion && { version }), size, numFiles: files.length };
   const delta = format === "delta";
   const metadata = {
     id: tableId,
