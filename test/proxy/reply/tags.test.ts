@@ -52,6 +52,24 @@ test("a tag that a caller computed is none: the answer comes, and is paid for", 
   }
 });
 
+test("a tag is of one snapshot: whoever holds the answer of the one before gets another", async () => {
+  const { id } = contents[1]![5]!;
+  const asked: [path: string, headers?: Record<string, string>][] = [
+    [`${archive}?pageSize=50`],
+    [`${archive}?disputed=true&page=2&pageSize=7`],
+    [`${archive}?q=the*`, wantsRows],
+    [archive, { accept: "text/csv" }],
+    ["/api/v1/markets/facets?by=tier"],
+    [`/api/v1/markets/${id}/proof`],
+  ];
+  for (const [path, headers] of asked) {
+    const before = await proxy.as(key)(`${path}${path.includes("?") ? "&" : "?"}asOf=${ids[0]}`, headers);
+    const { etag = "" } = before.headers;
+    const now = await proxy.as(key)(path, { ...headers, "if-none-match": etag });
+    expect([path, before.status, now.status, now.headers.etag === etag]).toEqual([path, 200, 200, false]);
+  }
+});
+
 test("a tag that was paid for is compared before anything is read, in every process, and costs nothing", async () => {
   const [since] = ids as [string];
   const { id } = contents[0]![5]!;
