@@ -6,6 +6,7 @@ import { exitCodeOf, exitCodes } from "../../scripts/cli.ts";
 import { directoryStorage } from "../../snapshots/store/backends/directory.ts";
 import { hashIn, layout } from "../../snapshots/store/layout.ts";
 import { listCommits } from "../../snapshots/store/log/commits.ts";
+import { StorageError } from "../../snapshots/store/storage.ts";
 import { startTestProxy } from "../helpers/http/proxy.ts";
 import { bearer, outcome, until } from "../helpers/http/proxy-client.ts";
 import { publishArchive } from "../helpers/publish/records.ts";
@@ -40,6 +41,23 @@ test("a store that ignores conditions is refused before anything else is written
   await expect(publishNew(careless)).rejects.toThrow("memory: this store ignores If-None-Match");
   expect(new Set(storage.written())).toEqual(new Set([layout.probe]));
   await expectAllGood(storage, snapshots.old);
+});
+
+test.each([
+  ["that it was there before", false],
+  ["that it failed", new StorageError("the answer was lost")],
+])("a commit that was stored counts where the store says %s", async (_, said) => {
+  const storage = memoryStorage(new Map(snapshots.store));
+  const late = changedStorage(storage, {
+    async putIfAbsent(key, body) {
+      const created = await storage.putIfAbsent(key, body);
+      if (key !== layout.commit(2)) return created;
+      if (said) throw said;
+      return said;
+    },
+  });
+  expect(await publishNew(late)).toMatchObject({ outcome: "published", commit: 2 });
+  await expectAllGood(storage, snapshots.new);
 });
 
 test("no snapshot is committed of which the store has another object than was put", async () => {
