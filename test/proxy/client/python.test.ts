@@ -12,7 +12,7 @@ import { verifierText } from "../../../snapshots/trust/notes/note-keys.ts";
 import { pythonPath } from "../../conformance/python.ts";
 import { type AlteringLink, startAlteringLink } from "../../helpers/http/altering-link.ts";
 import { startTestProxy, type TestProxy } from "../../helpers/http/proxy.ts";
-import { until } from "../../helpers/http/proxy-client.ts";
+import { bearer, until } from "../../helpers/http/proxy-client.ts";
 import { market, marketsOf, publishRecords } from "../../helpers/publish/records.ts";
 import { findProgram, freePort, serveLocally } from "../../helpers/servers/programs.ts";
 import { testKey } from "../../helpers/store/signing.ts";
@@ -242,17 +242,28 @@ print(json.dumps([failed, texts]))`,
     expect(said[1]).toEqual((await listed(js.rows())).map(({ text }) => text));
   });
 
-  // That nothing altered is taken is tried at random in test/conformance.
+  // That no altered proof or total is taken is tried at random in test/conformance.
   test("names what is wrong with an answer that somebody altered, or that is of another snapshot", async () => {
-    const ways: [target: string, altered: string, by: string][] = [
+    // What shows that another id is absent, whose place is in another chunk.
+    const shown = async (id: string) =>
+      (await proxy.get(`/api/v1/markets/index/absence?id=${id}`, { headers: bearer(key) })).text;
+    const chunkIn = (text: string) => /"chunks":\[\{"index":\d+/.exec(text)?.[0];
+    const own = await shown(absent);
+    let other = own;
+    for (let n = 202; chunkIn(other) === chunkIn(own); n += 1) other = await shown(market(n).id);
+    const [chunkless, elsewhere] = [market(200).id, market(201).id];
+    const ways: [target: string, altered: string | RegExp, by: string][] = [
       [`${present}/proof`, '\\"question\\":\\"', '\\"question\\":\\"!'],
       ["aave/proof", '\\"bri\\":', '\\"bri\\":1'],
+      [`id=${absent}`, own, other],
+      [`id=${chunkless}`, /"chunks":\[\{.*?\}\]/, '"chunks":[]'],
+      [`id=${elsewhere}`, /"header":"\w{4}/, '"header":"0000'],
       ["index", '"checkpoint":', '"checkpoint":null,"":'],
       ["historical", "Will", "Shall"],
     ];
     link.alter = (target, answer) => {
       const [, altered = "", by = ""] = ways.find(([part]) => target.includes(part)) ?? [];
-      return { ...answer, body: answer.body.replace(altered, by) };
+      return { ...answer, body: answer.body.replace(altered, () => by) };
     };
     const said = await says<unknown[][]>(
       `
@@ -263,13 +274,17 @@ print(json.dumps([failing(work) for work in (
     lambda: verify_score_proof(client.score_proof("aave"), "aave", trust),
     lambda: client.recompute({"disputed": True}, trust=trust),
     lambda: client.copy(given["folder"]),
+    *[(lambda id: lambda: client.absent(id, trust))(id) for id in given["absent"]],
     *[(lambda asked: lambda: verify_proof(old, *asked))(asked) for asked in (
-        (None, trust), (None, trust, since), (given["absent"], trust, since), (None, trust, now), (None, trust, "2020-01-01"),
+        (None, trust), (None, trust, since), (given["absent"][0], trust, since), (None, trust, now), (None, trust, "2020-01-01"),
         (None, Trust(entry="0" * 64)), (None, Trust(snapshot_id=now)), (None, Trust(snapshot_id=since)))])]))`,
-      { url, link: link.url, key, trusted, absent, folder, asked: [present, ...snapshots] },
+      {
+        ...{ url, link: link.url, key, trusted, folder },
+        ...{ absent: [absent, chunkless, elsewhere], asked: [present, ...snapshots] },
+      },
     );
     link.alter = () => undefined;
-    const altered = ["proof", "proof", "checkpoint", "archive root"];
+    const altered = ["proof", "proof", "checkpoint", "archive root", "absence", "absence", "index root"];
     const older = ["entry", undefined, "proof", ...Array(4).fill("entry"), undefined];
     expect(said.map(([, what]) => what)).toEqual([...altered, ...older]);
   });
