@@ -55,7 +55,12 @@ describe("npm run proxy", () => {
   });
 
   // What else ends the start is in test/scripts/workers.test.ts.
-  test("a quota file that cannot be ends it with 1, and names the variable", async () => {
+  test("a bad value ends it with 1 and names the variable, as does a quota file that cannot be", async () => {
+    const bad = start({ POLL_SECONDS: "often" });
+    expect([await bad.ended, bad.output.err]).toEqual([
+      1,
+      "POLL_SECONDS must be an integer from 1 to 3600.\n",
+    ]);
     await mkdir(join(directory, "folder"));
     const file = start({ QUOTA_STORE: "folder" });
     expect(await file.ended).toBe(1);
