@@ -133,8 +133,8 @@ export const variableName = (setting: string) =>
  * error never repeats a value.
  */
 export function readConfig(env: Record<string, string | undefined>, memory = usableMemory()): Config {
-  const given = settings.map((setting) => [setting, env[variableName(setting)] || undefined]);
-  const result = Environment.safeParse(Object.fromEntries(given));
+  const entries = settings.map((setting) => [setting, env[variableName(setting)] || undefined]);
+  const result = Environment.safeParse(Object.fromEntries(entries));
   if (!result.success) {
     const lines = result.error.issues.map(
       ({ path, message }) => `${variableName(path.join("."))} ${message}.`,

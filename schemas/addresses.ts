@@ -59,8 +59,8 @@ export function addressOf(text: string): Address | undefined {
   const address = fixed.get(text);
   if (address) return address;
   for (const { path, pattern } of patterns) {
-    const found = pattern.exec(text);
-    if (found) return { path, params: found.groups! };
+    const match = pattern.exec(text);
+    if (match) return { path, params: match.groups! };
   }
   return undefined;
 }

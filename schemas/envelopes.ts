@@ -455,9 +455,9 @@ export type Problem = z.infer<typeof Problem>;
 /** A problem of a code, with what is said of one request. */
 export function makeProblem(
   code: ErrorCode,
-  said: Omit<Problem, "type" | "title" | "status" | "code">,
+  members: Omit<Problem, "type" | "title" | "status" | "code">,
 ): Problem {
   const { status, title } = errors[code];
-  const { detail, requestId, ...extras } = said;
+  const { detail, requestId, ...extras } = members;
   return { type: `urn:prs:error:${code}`, title, status, code, detail, requestId, ...extras };
 }

@@ -50,8 +50,8 @@ const structs = new WeakMap<Members, z.ZodType>();
 
 /** The schema of records with exactly these members. */
 export function recordOf<const M extends Members>(members: M): ObjectOf<M> {
-  const known = structs.get(members);
-  if (known) return known as ObjectOf<M>;
+  const cached = structs.get(members);
+  if (cached) return cached as ObjectOf<M>;
   const schema = z.strictObject(
     Object.fromEntries(Object.entries(members).map(([name, shape]) => [name, schemaOf(shape)])),
   );

@@ -65,14 +65,14 @@ const isPublisher = ({ shell }: Patient) => Boolean(shell.env.SOURCES);
  */
 const checks: Readonly<Record<string, (patient: Patient) => Promise<string | undefined>>> = {
   async settings(patient) {
-    const known = [...settings.map(variableName), ...ofCommands];
+    const names = [...settings.map(variableName), ...ofCommands];
     const faults = patient.named.flatMap((name) => {
-      const meant = known.includes(name) ? undefined : nearest(name, known);
-      return meant ? [`${name} is no setting. Did you mean ${meant}?`] : [];
+      const suggestion = names.includes(name) ? undefined : nearest(name, names);
+      return suggestion ? [`${name} is no setting. Did you mean ${suggestion}?`] : [];
     });
     if (faults.length > 0) throw new Error(faults.join("\n"));
     if (isProxy(patient)) patient.config = readConfig(patient.shell.env);
-    return known.filter((name) => patient.shell.env[name]).join(", ");
+    return names.filter((name) => patient.shell.env[name]).join(", ");
   },
 
   async sources(patient) {
@@ -175,14 +175,14 @@ const checks: Readonly<Record<string, (patient: Patient) => Promise<string | und
     const site = SITE_URL && SITE_URL !== "none" ? siteAddressAt(SITE_URL) : named?.site;
     const origin = PUBLIC_ORIGIN && siteAddressAt(PUBLIC_ORIGIN);
     const api = API_URL && API_URL !== "none" && `${apiPlaceAt(API_URL)}/status`;
-    const found: string[] = [];
+    const checked: string[] = [];
     const faults: string[] = [];
     const look = async (name: string, address: string, fault: () => Promise<string | undefined>) => {
       // `localhost` is another machine for everyone who asks, such as a container.
       if (new URL(address).hostname === "localhost") return;
-      found.push(address);
-      const said = await fault();
-      if (said) faults.push(`${name}: ${said}`);
+      checked.push(address);
+      const problem = await fault();
+      if (problem) faults.push(`${name}: ${problem}`);
     };
     if (site) await look("SITE_URL", site, () => siteFaultAt(site));
     if (origin) await look("PUBLIC_ORIGIN", origin, () => siteFaultAt(`${origin}${layout.publicTree}`));
@@ -192,7 +192,7 @@ const checks: Readonly<Record<string, (patient: Patient) => Promise<string | und
         return fault && `${api} ${fault}`;
       });
     if (faults.length > 0) throw new Error(faults.join("\n"));
-    return found.length > 0 ? `found ${found.join(", ")}` : undefined;
+    return checked.length > 0 ? `found ${checked.join(", ")}` : undefined;
   },
 
   async quota(patient) {
@@ -252,12 +252,12 @@ const doctor = command({
     ...jsonOption,
   },
   async run({ env: file, store, json }, _operand, shell) {
-    const given = file ? parseEnv(await readFile(shell.path(file), "utf8")) : {};
+    const variables = file ? parseEnv(await readFile(shell.path(file), "utf8")) : {};
     // The client of S3 looks for credentials in the environment itself.
-    Object.assign(shell.env, given);
+    Object.assign(shell.env, variables);
     const place = store ?? (shell.env.SNAPSHOT_STORE || shell.env.STORE);
     if (!place) throw usageError("--store is missing, and neither SNAPSHOT_STORE nor STORE names the store");
-    const patient: Patient = { shell, named: Object.keys(given), place };
+    const patient: Patient = { shell, named: Object.keys(variables), place };
     const findings: { check: string; state: "ok" | "wrong" | "skipped"; says: string }[] = [];
     for (const [check, look] of Object.entries(checks)) {
       try {

@@ -47,7 +47,7 @@ const issue = command({
     const { key, record } = await issueKey(storage, { plan: plan.data, owner, quota, expiresAt }, now);
     await file?.write(key, record.expiresAt);
     shell.say(`${describe(record, undefined)}\nThe key is shown this once:`);
-    shell.report(values.json, { key, ...shown(record, undefined) }, [key]);
+    shell.report(values.json, { key, ...view(record, undefined) }, [key]);
   },
 });
 
@@ -60,7 +60,7 @@ const list = command({
       await openStore(shell, values.store, { keysFirst: true }),
     );
     for (const error of damaged) shell.say(`damaged: ${error.message}`);
-    const keys = records.map((record) => shown(record, revocations.get(record.id)));
+    const keys = records.map((record) => view(record, revocations.get(record.id)));
     const lines = records.map((record) => describe(record, revocations.get(record.id)));
     shell.report(values.json, { keys, damaged: damaged.map((error) => error.key) }, lines);
     return damaged.length > 0 ? exitCodes.unexpected : exitCodes.done;
@@ -105,7 +105,7 @@ const rotate = command({
       `${describe(record, undefined)}\nIt takes the place of key ${id}, which ends at ${replaces.revokedAt}.`,
     );
     shell.say("The key is shown this once:");
-    shell.report(values.json, { key, ...shown(record, undefined), replaces }, [key]);
+    shell.report(values.json, { key, ...view(record, undefined), replaces }, [key]);
   },
 });
 
@@ -147,13 +147,13 @@ function moment(name: string, value: string, dayAddition: number): Date {
 }
 
 /** The fields of a key that may be shown: all but the digest of its secret. */
-function shown({ id, owner, plan, quota, issuedAt, expiresAt }: KeyRecord, ended: KeyRevocation | undefined) {
+function view({ id, owner, plan, quota, issuedAt, expiresAt }: KeyRecord, ended: KeyRevocation | undefined) {
   const revokedAt = ended?.revokedAt;
   return { id, owner, plan, quota: quota ?? plans[plan].dailyQuota, issuedAt, expiresAt, revokedAt };
 }
 
 function describe(record: KeyRecord, ended: KeyRevocation | undefined): string {
-  const { id, owner, plan, quota, issuedAt, expiresAt, revokedAt } = shown(record, ended);
+  const { id, owner, plan, quota, issuedAt, expiresAt, revokedAt } = view(record, ended);
   const ends = revokedAt ? `, revoked at ${revokedAt}` : expiresAt ? `, expires at ${expiresAt}` : "";
   return `${id}  ${plan}  ${quota}/day  ${printable(owner)}  issued at ${issuedAt}${ends}`;
 }

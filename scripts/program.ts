@@ -98,9 +98,9 @@ function readArguments<Named extends Options>(args: readonly string[], options: 
   const { values, positionals } = parse(args, options);
   const read: Record<string, unknown> = { ...values };
   for (const [name, { required, bounds }] of Object.entries(options)) {
-    const given = values[name] as string | undefined;
-    if (required) requiredOption(name, given);
-    if (bounds && given !== undefined) read[name] = integerOption(name, given, bounds);
+    const value = values[name] as string | undefined;
+    if (required) requiredOption(name, value);
+    if (bounds && value !== undefined) read[name] = integerOption(name, value, bounds);
   }
   return { values: read as ValuesOf<Named>, positionals };
 }
@@ -117,9 +117,9 @@ function parse(args: readonly string[], options: Options) {
   }
 }
 
-function question(text: string, known: readonly string[], prefix = ""): string {
-  const meant = nearest(text, known);
-  return meant === undefined ? "" : `. Did you mean ${prefix}${meant}?`;
+function question(text: string, names: readonly string[], prefix = ""): string {
+  const suggestion = nearest(text, names);
+  return suggestion === undefined ? "" : `. Did you mean ${prefix}${suggestion}?`;
 }
 
 /** Runs a program when Node was started with its file. Other files may import it too. */
@@ -158,12 +158,12 @@ const alwaysOfNpm = "cache";
  * environment only. A dry run of gc would then delete.
  */
 function requireUntaken({ call, commands }: Program, args: readonly string[], env: NodeJS.ProcessEnv): void {
-  const given = new Set(args.map((argument) => argument.split("=")[0]));
+  const passed = new Set(args.map((argument) => argument.split("=")[0]));
   const taken = new Set(
     commands
       .flatMap(({ options }) => Object.keys(options))
       .filter((name) => name !== alwaysOfNpm)
-      .filter((name) => env[`npm_config_${name.replaceAll("-", "_")}`] && !given.has(`--${name}`)),
+      .filter((name) => env[`npm_config_${name.replaceAll("-", "_")}`] && !passed.has(`--${name}`)),
   );
   if (taken.size === 0) return;
   const names = [...taken].map((name) => `--${name}`).join(", ");
@@ -189,11 +189,11 @@ function wantsHelp(args: readonly string[]): boolean {
 
 function usage({ call, commands }: Program): string {
   const lines = commands.map(({ name, operand, options }) => {
-    const shown = Object.entries(options).map(([option, { required, ...rest }]) => {
+    const optionTexts = Object.entries(options).map(([option, { required, ...rest }]) => {
       const text = optionText(option, rest);
       return required ? text : `[${text}]`;
     });
-    return [call, name, operand, ...shown].filter(Boolean).join(" ");
+    return [call, name, operand, ...optionTexts].filter(Boolean).join(" ");
   });
   return lines.length === 1
     ? `Usage: ${lines[0]}`

@@ -25,14 +25,14 @@ export function sourcesAt(
   temporaryDirectory: string,
   progress: Progress,
 ) {
-  const told = new Set<string>();
+  const reported = new Set<string>();
   let local: Promise<SourceFolder> | undefined;
 
   /**
    * Brings the sources into a local folder. A directory stays where it is. A script runs once and leaves its tables in
    * the temporary folder. Sources on S3 are fetched into the user's cache, but for known files, which may be left out.
    */
-  async function fetch(known?: KnownFiles): Promise<SourceFolder> {
+  async function fetch(knownFiles?: KnownFiles): Promise<SourceFolder> {
     if (typeof location === "string") {
       local ??= isScript(location) ? tablesOfScript(shell, location, temporaryDirectory) : folderAt(location);
       return local;
@@ -40,7 +40,7 @@ export function sourcesAt(
     const { createS3Client } = await import("../snapshots/store/backends/s3.ts");
     const { mirrorSources } = await import("../snapshots/sources/files/mirror.ts");
     const client = createS3Client(shell.env);
-    const options = { cacheDirectory: cacheDirectory(shell), progress, known };
+    const options = { cacheDirectory: cacheDirectory(shell), progress, known: knownFiles };
     const mirror = await mirrorSources(location, client, options).finally(() => client.destroy());
     shell.say(
       `Fetched ${counted(mirror.downloaded.objects, "file")} (${mirror.downloaded.bytes} bytes) of the sources`,
@@ -48,13 +48,13 @@ export function sourcesAt(
     return mirror;
   }
 
-  const open: OpenSources = async (known, pinned) => {
-    const folder = await fetch(known);
+  const open: OpenSources = async (knownFiles, pinned) => {
+    const folder = await fetch(knownFiles);
     const now = pinned?.now ?? new Date();
-    const sources = await openSources(folder, { now, temporaryDirectory, known, pinned });
+    const sources = await openSources(folder, { now, temporaryDirectory, known: knownFiles, pinned });
     for (const warning of sources.warnings) {
-      if (!told.has(warning)) shell.warn(warning);
-      told.add(warning);
+      if (!reported.has(warning)) shell.warn(warning);
+      reported.add(warning);
     }
     return sources;
   };

@@ -72,14 +72,14 @@ function sampleIn(storage: Storage) {
 }
 
 /** Publishes the sample as of a day ago and as of now, and exports it. Leaves out the steps that are done. */
-async function publishSample(shell: Shell, found: Awaited<ReturnType<typeof sampleIn>>): Promise<void> {
-  if (found?.exported) return;
-  if (!found && (await readdir(store).catch(() => [])).length > 0) {
+async function publishSample(shell: Shell, sample: Awaited<ReturnType<typeof sampleIn>>): Promise<void> {
+  if (sample?.exported) return;
+  if (!sample && (await readdir(store).catch(() => [])).length > 0) {
     shell.say("The sample was made by another version, or not to its end, and is replaced.");
     await rm(store, { recursive: true });
   }
   shell.say(
-    found
+    sample
       ? "Exporting the sample; this happens once."
       : "Making a sample of 20,000 markets, publishing and exporting it; this happens once.",
   );
@@ -87,7 +87,7 @@ async function publishSample(shell: Shell, found: Awaited<ReturnType<typeof samp
   // Uses the loader of this process.
   const node = [process.execPath, ...process.execArgv];
   const sampling = ["sample.ts", "--out", sources];
-  const steps = found
+  const steps = sample
     ? [["snapshot.ts", "export", "--store", store]]
     : [[...sampling, "--days-back", "1"], publishing, sampling, publishing];
   for (const [script, ...parameters] of steps) {

@@ -34,9 +34,9 @@ export function openStoreUnchecked(
   location: string,
   cacheDir?: string | undefined,
 ): Promise<Storage> {
-  const { CACHE_DISK_BYTES: given } = shell.env;
+  const { CACHE_DISK_BYTES: bytes } = shell.env;
   const [least, most] = [cacheDisk.leastBytes, Number.MAX_SAFE_INTEGER];
-  const cacheDiskBytes = given ? integerOf(given, least, most) : cacheDisk.defaultBytes;
+  const cacheDiskBytes = bytes ? integerOf(bytes, least, most) : cacheDisk.defaultBytes;
   if (cacheDiskBytes === undefined)
     throw usageError(`CACHE_DISK_BYTES must be an integer from ${least} to ${most}`);
   const cache = { cacheDir, cacheDiskBytes, warn: (line: string) => shell.warn(line) };
@@ -73,10 +73,10 @@ export const signOverOption = {
   ),
 };
 
-export function signingName(shell: Shell, given = shell.env.SIGNING_NAME): string | undefined {
-  if (!given || isKeyName(given)) return given || undefined;
+export function signingName(shell: Shell, name = shell.env.SIGNING_NAME): string | undefined {
+  if (!name || isKeyName(name)) return name || undefined;
   throw usageError(
-    `${JSON.stringify(given)} is no name for a key: spaces, plus signs and control characters are not allowed`,
+    `${JSON.stringify(name)} is no name for a key: spaces, plus signs and control characters are not allowed`,
   );
 }
 
@@ -86,8 +86,8 @@ export function signingName(shell: Shell, given = shell.env.SIGNING_NAME): strin
  */
 export async function trustPolicy(shell: Shell, values: TrustValues): Promise<Policy | undefined> {
   const options = [values["trust-policy"], values["trusted-key"]];
-  const given = options.some(Boolean) ? options : [shell.env.TRUST_POLICY, shell.env.TRUSTED_KEYS];
-  const [policy, keys] = given.map((file) => (file ? shell.path(file) : undefined));
+  const files = options.some(Boolean) ? options : [shell.env.TRUST_POLICY, shell.env.TRUSTED_KEYS];
+  const [policy, keys] = files.map((file) => (file ? shell.path(file) : undefined));
   return believedPolicy({ policy, keys });
 }
 

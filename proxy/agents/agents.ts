@@ -38,7 +38,7 @@ import type { AppServices } from "../services.ts";
 const info = { name: "protocol-risk-scores", title: "Protocol Risk Scores", version: "1" };
 
 /** What a call adds to the head of the answer. */
-type Told = Pick<Reply, "snapshotId" | "headers">;
+type CallHead = Pick<Reply, "snapshotId" | "headers">;
 
 const names = Object.keys(tools) as ToolName[];
 const list = names.map(describeTool) as ListedTool[];
@@ -57,31 +57,31 @@ export function createAgents(
   const base = apiUrl?.href.replace(/\/$/, "") ?? "";
 
   /** A refusal is a result too, which tells the agent why. */
-  async function call(name: string, given: Arguments, request: Incoming, response: Outgoing, told: Told) {
+  async function call(name: string, args: Arguments, request: Incoming, response: Outgoing, head: CallHead) {
     const { locals } = response;
-    const known = toolNamed(name);
+    const toolName = toolNamed(name);
     const none = `There is no tool of this name; there are ${names.join(", ")}.`;
-    if (!known) throw new ProtocolError(ProtocolErrorCode.InvalidParams, none);
-    const tool: Tool = tools[known];
-    const id = (given.proof === true && tool.proof) || tool.endpoint;
+    if (!toolName) throw new ProtocolError(ProtocolErrorCode.InvalidParams, none);
+    const tool: Tool = tools[toolName];
+    const id = (args.proof === true && tool.proof) || tool.endpoint;
     const endpoint: Endpoint = endpoints[id];
-    const shape = shapes[known];
+    const shape = shapes[toolName];
     const row = { ...endpoint, query: parametersOf(tool) };
     try {
-      locals.search = queryOf(given);
+      locals.search = queryOf(args);
       // The arguments came in the body of the request for this call, so it has no body of its own to check.
       for (const check of checksOf({ ...row, body: undefined }, services)) await check(request, locals);
-      requireArguments(tool, given);
+      requireArguments(tool, args);
       const parameters = new Map([...Object.entries(shape.otherwise ?? {}), ...locals.parameters!]);
-      const asked = { ...locals, params: Object.fromEntries(parameters), parameters, body: given };
+      const exchange = { ...locals, params: Object.fromEntries(parameters), parameters, body: args };
       const [{ snapshotId = "", etag }, json] = await bounded(row, locals, async () => {
-        const reply = await answers[id](asked, request, response);
+        const reply = await answers[id](exchange, request, response);
         const { body = [], instead = reply } = await reply.content("identity");
         return [instead, Buffer.concat(body).toString()] as const;
       });
-      told.snapshotId = snapshotId;
+      head.snapshotId = snapshotId;
       const isCurrent = snapshotId === catalog.current()?.commit.snapshotId;
-      const answered = { given, parameters, json, tag: etag?.("identity") ?? "", snapshotId, isCurrent };
+      const answered = { args, parameters, json, tag: etag?.("identity") ?? "", snapshotId, isCurrent };
       const data = shape.data ? await shape.data(answered) : JSON.parse(json);
       // The notice must stand before the texts that it is about.
       const result = { notice, snapshotId, page: `${base}/${shape.page(answered)}`, data };
@@ -93,7 +93,7 @@ export function createAgents(
       throw new Fault("INVALID_PARAMETER", detail);
     } catch (thrown) {
       const { problem, headers } = await refusalOf(thrown, locals, now());
-      if (headers["Retry-After"]) told.headers = { "Retry-After": headers["Retry-After"] };
+      if (headers["Retry-After"]) head.headers = { "Retry-After": headers["Retry-After"] };
       return {
         content: [{ type: "text", text: JSON.stringify({ ...problem, detail: inTools(problem.detail) }) }],
         isError: true,
@@ -103,18 +103,18 @@ export function createAgents(
 
   const agents: Handler = async (request, response) => {
     const { locals } = response;
-    const told: Told = { snapshotId: undefined };
+    const head: CallHead = { snapshotId: undefined };
     let fault: Error | undefined;
     const read = AgentMessage.safeParse(locals.body);
     if (locals.bodyBytes! > toolLimits.freeBytes && !isMetered(read.data))
       throw new Fault("BODY_TOO_LARGE", tooLong);
-    const { arguments: given = {}, ...params } = read.data?.params ?? {};
+    const { arguments: args = {}, ...params } = read.data?.params ?? {};
     const handler = createMcpHandler(
       () => {
         const agent = new McpServer(info, { capabilities: { tools: { listChanged: false } }, instructions });
         agent.server.setRequestHandler("tools/list", () => ({ tools: list }));
         agent.server.setRequestHandler("tools/call", ({ params: { name } }) =>
-          call(name, given, request, response, told),
+          call(name, args, request, response, head),
         );
         return agent;
       },
@@ -127,14 +127,14 @@ export function createAgents(
       },
     );
     const post = { method: "POST", headers: protocolHeaders(request) };
-    const asked = new Request(`http://localhost${endpoints.agents.path}`, post);
+    const protocolRequest = new Request(`http://localhost${endpoints.agents.path}`, post);
     const answer =
       otherOrigin(request, locals) ??
       malformed(locals.body, read) ??
-      (await handler.fetch(asked, { parsedBody: { ...read.data, params } }));
+      (await handler.fetch(protocolRequest, { parsedBody: { ...read.data, params } }));
     if (answer.status >= 500 && fault) locals.error = fault;
     const [form, text] = inForm(request, answer, await answer.text());
-    const reply = { ...uncachedText(text, undefined, form), ...told };
+    const reply = { ...uncachedText(text, undefined, form), ...head };
     const empty = text.length === 0 && { coding: "identity" as const, content: () => ({}) };
     const prepared = await prepare(request, { ...reply, ...empty });
     send(request, response, { ...prepared, status: answer.status }, now());
@@ -164,10 +164,10 @@ function otherOrigin({ headers }: Incoming, { addressHeaders }: Exchange): Respo
 
 /** The headers that the protocol knows. A key is none of them, and `Accept` is handled here. */
 function protocolHeaders({ headers }: Incoming): Headers {
-  const known = new Headers({ accept: `${json}, ${events}` });
+  const picked = new Headers({ accept: `${json}, ${events}` });
   for (const name of ["content-type", "mcp-protocol-version", "mcp-method", "mcp-name"])
-    if (headers[name] !== undefined) known.set(name, String(headers[name]));
-  return known;
+    if (headers[name] !== undefined) picked.set(name, String(headers[name]));
+  return picked;
 }
 
 const tooLong = `A message that costs no unit may have at most ${toolLimits.freeBytes} bytes.`;
@@ -194,9 +194,9 @@ function malformed(body: unknown, { data, error }: ReturnType<typeof AgentMessag
 /**
  * The arguments of a call as the text of a query. A value that cannot be text becomes empty, which every query refuses.
  */
-function queryOf(given: Arguments): string {
+function queryOf(args: Arguments): string {
   const text = (value: unknown) => (typeof value === "object" ? "" : String(value).toWellFormed());
-  const pairs = Object.entries(given).map(([name, value]) => [
+  const pairs = Object.entries(args).map(([name, value]) => [
     name.toWellFormed(),
     Array.isArray(value) ? value.map(text).join() : text(value),
   ]);
@@ -207,10 +207,10 @@ function queryOf(given: Arguments): string {
  * Refuses a call that lacks a required argument, or whose list or own argument of the tool is wrong. The checks of the
  * request read the other arguments.
  */
-function requireArguments(tool: Tool, given: Arguments): void {
+function requireArguments(tool: Tool, args: Arguments): void {
   for (const row of parametersOf(tool)) {
     const { name, type, schema, required } = row;
-    const value = given[name];
+    const value = args[name];
     const strict = Array.isArray(value) || tool.own?.includes(row);
     if (value === undefined ? !required : !strict || schema.safeParse(value).success) continue;
     const fault = value === undefined ? "is missing" : "is wrong";
@@ -222,7 +222,7 @@ type Arguments = Readonly<Record<string, unknown>>;
 
 /** A call of a tool, and the answer of the endpoint that it stands for. */
 interface Answered {
-  given: Arguments;
+  args: Arguments;
   parameters: Parameters;
   json: string;
   /** The entity tag of the JSON, or "". */
@@ -242,11 +242,11 @@ interface Shape {
 }
 
 const overview = () => "#/";
-const protocol = ({ given }: Answered) => `#/protocols/${given.slug}`;
-const archive = (answered: Answered) => shown("#/archive", answered);
+const protocol = ({ args }: Answered) => `#/protocols/${args.slug}`;
+const archive = (answered: Answered) => filteredPage("#/archive", answered);
 
 /** The site's page at an address with the filter of a query. It names the snapshot unless that is the current one. */
-function shown(address: string, { parameters, snapshotId, isCurrent }: Answered): string {
+function filteredPage(address: string, { parameters, snapshotId, isCurrent }: Answered): string {
   const cursor = parameters.get("cursor");
   const { canonical } = cursor === undefined ? parseFilter(parameters) : decodeCursor(cursor).filter;
   const query = new URLSearchParams(canonical);
@@ -257,9 +257,9 @@ function shown(address: string, { parameters, snapshotId, isCurrent }: Answered)
 /** A record, or the proof of one, which has its text as a member. */
 const recordAs =
   (member: "score" | "market") =>
-  ({ given, json }: Answered) => {
+  ({ args, json }: Answered) => {
     const answer = JSON.parse(json);
-    return given.proof === true ? { record: JSON.parse(answer[member]), proof: answer } : { record: answer };
+    return args.proof === true ? { record: JSON.parse(answer[member]), proof: answer } : { record: answer };
   };
 
 /** A market of a list: the scores of its dimensions by key, and no evidence. */
@@ -276,7 +276,7 @@ export const shapes: Record<ToolName, Shape> = {
   explain_numbers: { page: overview, data: () => ({ meanings: Object.values(meanings), plans: quotas }) },
   list_scores: {
     page: overview,
-    async data({ given: { limit = toolLimits.scores.otherwise, skip = 0 }, json, tag }) {
+    async data({ args: { limit = toolLimits.scores.otherwise, skip = 0 }, json, tag }) {
       const list = await lists.get(tag, async () => JSON.parse(json));
       return { ...list, scores: list.scores.slice(Number(skip), Number(skip) + Number(limit)) };
     },
@@ -295,7 +295,7 @@ export const shapes: Record<ToolName, Shape> = {
   },
   count_markets: { page: archive },
   get_market: {
-    page: (answered) => shown(`#/markets/${answered.given.id}`, answered),
+    page: (answered) => filteredPage(`#/markets/${answered.args.id}`, answered),
     data: recordAs("market"),
   },
 };

@@ -37,12 +37,12 @@ export function sharingAnswers(services: AppServices) {
 
   function answer(request: Request, version: TableVersion, lines: readonly object[] = []): Reply {
     const text = Buffer.from(lines.map((line) => `${JSON.stringify(line)}\n`).join(""));
-    const asked = request.headers["delta-sharing-capabilities"] !== undefined;
+    const negotiates = request.headers["delta-sharing-capabilities"] !== undefined;
     return {
       ...uncachedText(text, version.snapshotId, sharingLines),
       headers: {
         "Delta-Table-Version": version.version,
-        ...(asked && { "delta-sharing-capabilities": `responseformat=${formatOf(request)}` }),
+        ...(negotiates && { "delta-sharing-capabilities": `responseformat=${formatOf(request)}` }),
       },
     };
   }
@@ -93,8 +93,8 @@ export function sharingAnswers(services: AppServices) {
     async tableMetadata({ params, parameters }, request) {
       requireNames(params);
       const version = optionalInteger(parameters!, "version", 0, Number.MAX_SAFE_INTEGER);
-      const found = await findVersion(services, { version, timestamp: parameters!.get("timestamp") });
-      return answer(request, found, tableLines(formatOf(request), found, parameters!.size > 0));
+      const table = await findVersion(services, { version, timestamp: parameters!.get("timestamp") });
+      return answer(request, table, tableLines(formatOf(request), table, parameters!.size > 0));
     },
 
     async queryTable({ params, body, caller }, request) {
@@ -105,14 +105,14 @@ export function sharingAnswers(services: AppServices) {
           "startingVersion",
           "A query gives the files of one version; GET …/changes gives what changed from version to version.",
         );
-      const found = await findVersion(services, query);
+      const table = await findVersion(services, query);
       const format = formatOf(request);
       const address = addressesFor(request, caller!);
-      const asked = query.version !== undefined || query.timestamp !== undefined;
-      const files = prunedFiles(found.files, query).map((file) =>
-        fileLine(format, found, "file", file, address(file.hash)),
+      const versioned = query.version !== undefined || query.timestamp !== undefined;
+      const files = prunedFiles(table.files, query).map((file) =>
+        fileLine(format, table, "file", file, address(file.hash)),
       );
-      return answer(request, found, [...tableLines(format, found, asked), ...files]);
+      return answer(request, table, [...tableLines(format, table, versioned), ...files]);
     },
 
     async tableChanges({ params, parameters, caller }, request) {
@@ -137,9 +137,9 @@ export function sharingAnswers(services: AppServices) {
 
 /** The names in a path must be those of the table, in any letter case. */
 function requireNames(params: Exchange["params"]): void {
-  const known: Record<string, string> = { share, schema, table: name };
-  for (const [kind, given] of Object.entries(params))
-    if (given.toLowerCase() !== known[kind])
+  const names: Record<string, string> = { share, schema, table: name };
+  for (const [kind, value] of Object.entries(params))
+    if (value.toLowerCase() !== names[kind])
       throw new Fault(
         "SHARE_NOT_FOUND",
         `There is no such ${kind}; the table is ${share}.${schema}.${name}.`,
@@ -203,6 +203,6 @@ function addressQuery({ id, secretHash }: KeyRecord, path: string, expires: numb
 
 /** Compares byte for byte, in constant time. */
 function isAddressQuery(query: string, record: KeyRecord, path: string, expires: number): boolean {
-  const [given, expected] = [query, addressQuery(record, path, expires)].map((text) => Buffer.from(text));
-  return given!.length === expected!.length && timingSafeEqual(given!, expected!);
+  const [actual, expected] = [query, addressQuery(record, path, expires)].map((text) => Buffer.from(text));
+  return actual!.length === expected!.length && timingSafeEqual(actual!, expected!);
 }

@@ -28,11 +28,11 @@ export function liveFeed(services: AppServices): Companion {
   const changes = scoreChangeLog(catalog);
   const clients = new Set<FeedClient>();
   let closed = false;
-  let told = false;
+  let reported = false;
   /** A store that fails does so for all clients, so it is reported once per round. */
   function failed(error: unknown): void {
-    if (!told) log.error({ err: error }, "the live feed could not go on");
-    told = true;
+    if (!reported) log.error({ err: error }, "the live feed could not go on");
+    reported = true;
   }
   metrics.gauge("prs_feed_connections", "Clients of the live feed", "sum", () => clients.size);
   const server = new WebSocketServer({
@@ -106,7 +106,7 @@ export function liveFeed(services: AppServices): Companion {
     polled: {
       /** Sends all clients the changes that the catalog has taken up. */
       snapshot() {
-        told = false;
+        reported = false;
         for (const client of clients) void client.advance();
       },
       keys: recheck,
@@ -123,11 +123,11 @@ export function liveFeed(services: AppServices): Companion {
 /** Takes what the first unit does not pay for of the changes that a client gets before its greeting. */
 async function payFor({ scores }: ReaderStart, receipt: Receipt): Promise<Receipt | undefined> {
   const units = Math.ceil(scores / feedLimits.scoresPerUnit);
-  const left = receipt.remaining + receipt.units;
+  const balance = receipt.remaining + receipt.units;
   const detail =
-    `To resume from this snapshot takes ${units} units, more than the ${left} left of today; connect without since, ` +
-    "and read the scores anew.";
-  if (units > left) throw new Fault("QUOTA_EXCEEDED", detail);
+    `To resume from this snapshot takes ${units} units, more than the ${balance} left of today; connect without ` +
+    "since, and read the scores anew.";
+  if (units > balance) throw new Fault("QUOTA_EXCEEDED", detail);
   return units > receipt.units ? receipt.more(units - receipt.units) : undefined;
 }
 
@@ -263,7 +263,7 @@ const { framesPerSecond, burstFrames } = feedLimits;
  */
 function boundFrames(socket: Socket, live: WebSocket, now: () => number): void {
   const begun = frameCounter();
-  let left: number = burstFrames;
+  let tokens: number = burstFrames;
   let counted = now();
   const [receive] = socket.listeners("data");
   socket.removeAllListeners("data").on("data", (bytes: Buffer) => {
@@ -271,9 +271,9 @@ function boundFrames(socket: Socket, live: WebSocket, now: () => number): void {
     counted = now();
     // Once the connection closes, bytes that begin no frame count too: they could go on for ever.
     const frames = begun(bytes) || Number(live.readyState !== WebSocket.OPEN);
-    left = Math.min(burstFrames, left + seconds * framesPerSecond) - frames;
-    if (left >= 0) return void receive?.call(socket, bytes);
-    left = Number.NEGATIVE_INFINITY;
+    tokens = Math.min(burstFrames, tokens + seconds * framesPerSecond) - frames;
+    if (tokens >= 0) return void receive?.call(socket, bytes);
+    tokens = Number.NEGATIVE_INFINITY;
     live.pause();
     // Without this, the library would still handle what was read until then.
     socket.prependOnceListener("close", () => socket.read());

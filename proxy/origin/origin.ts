@@ -94,10 +94,10 @@ export function cdnOrigin(base: URL, { deadlineSeconds = 10, proxyEnv = {} } = {
       return Readable.from([]);
     },
     on: {
-      proxyReq(asked, _request, { locals: { fetching } }) {
+      proxyReq(outgoing, _request, { locals: { fetching } }) {
         // The deadline may pass before the pool has a socket. Nothing else would end the request then.
-        if (fetching) addAbortListener(fetching.abort, () => asked.destroy(fetching.abort.reason));
-        asked.once("upgrade", (_answer, socket) => {
+        if (fetching) addAbortListener(fetching.abort, () => outgoing.destroy(fetching.abort.reason));
+        outgoing.once("upgrade", (_answer, socket) => {
           socket.destroy();
           fetching?.reject(new OriginFault("the origin answered 101"));
         });
@@ -128,8 +128,8 @@ export function cdnOrigin(base: URL, { deadlineSeconds = 10, proxyEnv = {} } = {
 
   return {
     async fetch(request, response, object) {
-      const left = new AbortController();
-      const leave = () => left.abort(new ClientGone("the client went away"));
+      const departure = new AbortController();
+      const leave = () => departure.abort(new ClientGone("the client went away"));
       response.once("close", leave);
       // Each of up to three attempts leaves a few listeners until the response closes.
       response.setMaxListeners(32);
@@ -140,7 +140,7 @@ export function cdnOrigin(base: URL, { deadlineSeconds = 10, proxyEnv = {} } = {
       try {
         const attempts = (abort: AbortSignal) =>
           retrying.execute(() => attempt(request, response, object, abort), abort);
-        return await guarded(() => within(deadlineSeconds, attempts, left.signal));
+        return await guarded(() => within(deadlineSeconds, attempts, departure.signal));
       } catch (error) {
         throw error instanceof ClientGone ? error : translated(error);
       } finally {

@@ -74,8 +74,8 @@ export function createQuota(
 
   /** Kept for the day, because formatting a date takes longer than counting a request. */
   function currentDay() {
-    const left = today.resetAt - options.now();
-    if (!(left > 0 && left <= dayMilliseconds)) today = dayOf(options.now());
+    const untilReset = today.resetAt - options.now();
+    if (!(untilReset > 0 && untilReset <= dayMilliseconds)) today = dayOf(options.now());
     return today;
   }
 
@@ -116,9 +116,9 @@ export function createQuota(
       const { plan, account, limit } = caller;
       const { day, resetAt } = currentDay();
       let counters: Counters = store;
-      const { allowed, used } = await ask(account, day, (asked) => {
-        counters = asked;
-        return asked.take(account, day, units, limit);
+      const { allowed, used } = await ask(account, day, (chosen) => {
+        counters = chosen;
+        return chosen.take(account, day, units, limit);
       });
       const receipt: Receipt = {
         plan,
@@ -162,8 +162,8 @@ export function createQuota(
       const { day } = currentDay();
       const partOf = (account: string) => store.partOf?.(account, day) ?? "";
       if (parts.size === 0) parts.memo(partOf(""));
-      const asked = [...parts].filter(([, { well }]) => !well);
-      const asking = asked.map(async ([name, { account }]) => {
+      const unwell = [...parts].filter(([, { well }]) => !well);
+      const asking = unwell.map(async ([name, { account }]) => {
         const nothing = () => store.take(account, day, 0, Number.MAX_SAFE_INTEGER);
         await askStore(account, day, nothing).catch(() => {});
         // The counter has moved to another primary.

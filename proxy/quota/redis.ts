@@ -29,12 +29,12 @@ export const isUrl = (text: string): boolean => /^[a-z][a-z0-9+.-]*:\/\//i.test(
  * of its Error says what is expected, and never repeats the address, which may hold a password.
  */
 export function parseRedisUrl(url: string) {
-  const [known, secure, mode = "redis", access = "", hosts = "", after = ""] = start.exec(url) ?? [];
+  const [match, secure, mode = "redis", access = "", hosts = "", after = ""] = start.exec(url) ?? [];
   const { rest, port } = modes[mode as keyof typeof modes];
   const [fits, name = "", db = "0"] = rest.exec(after) ?? [];
   const nodes = hosts.split(",").map((host) => URL.parse(`redis://${host}`));
   const several = mode === "redis" && nodes.length > 1;
-  if (known === undefined || fits === undefined || several || !nodes.every((node) => node?.hostname))
+  if (match === undefined || fits === undefined || several || !nodes.every((node) => node?.hostname))
     throw new Error(forms);
   const login = new URL(`redis://${access}@host${after}`);
   return {
@@ -115,7 +115,7 @@ function clientOf(place: ReturnType<typeof parseRedisUrl>, milliseconds: number)
     retryDelayOnClusterDown: 0,
     maxRedirections: 4,
     // Leaves the look-up of names to the connection, because certificates are for names.
-    dnsLookup: (host, found) => found(null, host),
+    dnsLookup: (host, callback) => callback(null, host),
   });
 }
 
@@ -145,7 +145,7 @@ export async function redisQuota(url: string, seconds: number, failed: Failed): 
     throw new Error("the server is a node of a Redis Cluster; give its address as redis+cluster://…");
   }
 
-  async function told<T>(ask: () => Promise<T>): Promise<T> {
+  async function answerOf<T>(ask: () => Promise<T>): Promise<T> {
     if (redis.status !== "ready") throw new Error("Redis: there is no connection");
     try {
       return await ask();
@@ -156,15 +156,15 @@ export async function redisQuota(url: string, seconds: number, failed: Failed): 
 
   return {
     async take(account, day, units, limit) {
-      const reply = await told(() =>
+      const reply = await answerOf(() =>
         redis.eval(takeScript, 1, keyOf(account, day), units, limit, keepSeconds),
       );
       const [allowed, used] = TakeReply.parse(reply);
       return { allowed: allowed === 1, used };
     },
     giveBack: async (account, day, units) =>
-      void (await told(() => redis.eval(giveBackScript, 1, keyOf(account, day), units))),
-    used: async (account, day) => Number(await told(() => redis.get(keyOf(account, day)))),
+      void (await answerOf(() => redis.eval(giveBackScript, 1, keyOf(account, day), units))),
+    used: async (account, day) => Number(await answerOf(() => redis.get(keyOf(account, day)))),
     partOf(account, day) {
       if (!(redis instanceof Cluster)) return "";
       return redis.slots[new Command("get", [keyOf(account, day)]).getSlot()]?.[0] ?? "";

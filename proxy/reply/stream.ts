@@ -29,11 +29,11 @@ export function requireUnits(
 ): void {
   const { perUnit } = prices[price];
   const units = Math.max(1, Math.ceil(count / perUnit));
-  const left = remaining + taken;
-  if (units <= left) return;
+  const balance = remaining + taken;
+  if (units <= balance) return;
   // The number of rows stays unsaid, because totals have a price.
   const detail =
-    `These ${price} take a unit for every ${perUnit}, more than the ${left} left of the ${plan} plan's ` +
+    `These ${price} take a unit for every ${perUnit}, more than the ${balance} left of the ${plan} plan's ` +
     `${limit} until ` +
     `${new Date(resetAt).toISOString()}. ${advice}`;
   throw new Fault("QUOTA_EXCEEDED", detail);
@@ -104,8 +104,8 @@ export function createStreamSender({ quota, metrics, limits, now }: ProxyService
       // faults.
       await pipeline([source, ...steps, response]).catch(() => {});
     } finally {
-      const left = open.get(group)! - 1;
-      if (left > 0) open.set(group, left);
+      const remaining = open.get(group)! - 1;
+      if (remaining > 0) open.set(group, remaining);
       else open.delete(group);
     }
   }

@@ -116,8 +116,8 @@ function createBounds({ limits: { answerSeconds } }: Pick<AppServices, "limits">
 
 /** Lets an answer in JSON come as a table, too (INTERFACE 4.15). */
 export const addTable = (id: TableId, answer: Answer): Answer =>
-  inForms(answer, csvByType, (form, contentType) => async (...asked) => {
-    return tableReply(await answer(...asked), id, form, contentType);
+  inForms(answer, csvByType, (form, contentType) => async (...args) => {
+    return tableReply(await answer(...args), id, form, contentType);
   });
 
 /** Tables by their tags. */

@@ -73,10 +73,10 @@ function scoreAnswers(services: AppServices) {
     ({ params, asOf }) => {
       const name = scoreNamed(catalog, kind, String(params.slug));
       if (asOf) return storedAsOf(asOf, name);
-      const found = findScore(catalog.requireCurrent(), name);
+      const score = findScore(catalog.requireCurrent(), name);
       return {
-        ...headOf(found),
-        content: async (coding) => textContent(await readScore(catalog, found, name), coding),
+        ...headOf(score),
+        content: async (coding) => textContent(await readScore(catalog, score, name), coding),
       };
     };
 
@@ -85,8 +85,8 @@ function scoreAnswers(services: AppServices) {
     const commit = await commitAsOf(catalog, asOf);
     const etag = weakTag(commit, "scores", JSON.stringify(name));
     const plan = () => findScoreAsOf(catalog, commit, name);
-    return askedReply(catalog, { commit, etag, plan }, async (found, coding) =>
-      textContent(await readScore(catalog, found, name), coding),
+    return askedReply(catalog, { commit, etag, plan }, async (score, coding) =>
+      textContent(await readScore(catalog, score, name), coding),
     );
   }
 
@@ -114,15 +114,15 @@ function scoreAnswers(services: AppServices) {
 function originReply(services: AppServices, name: ScoreName, request: Request, response: Response): Reply {
   const { catalog, objects, origin, metrics, now } = services;
   const cached = "private, max-age=60, stale-while-revalidate=600";
-  const found = findScore(catalog.requireCurrent(), name);
+  const score = findScore(catalog.requireCurrent(), name);
   const bodiesOf = ({ object }: FoundScore) =>
     objects.get(object, () => origin.fetch(request, response, object));
   return {
-    ...headOf(found),
+    ...headOf(score),
     ...(!response.locals.caller?.keyed && { cacheControl: cached }),
     async content(coding) {
       try {
-        return { body: [(await bodiesOf(found))[coding]] };
+        return { body: [(await bodiesOf(score))[coding]] };
       } catch (error) {
         const isAway = isFault(error, "UPSTREAM_ERROR", "UPSTREAM_TIMEOUT");
         const older = isAway ? supersededScore(catalog, name, objects.has) : undefined;

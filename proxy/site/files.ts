@@ -35,7 +35,7 @@ function pageFor(api: ApiAddress, site: string | null = null): Buffer {
 async function fileFor(name: FileName, api: ApiAddress, others: Partial<Named> = {}): Promise<Buffer> {
   switch (name) {
     case "api.json":
-      return Buffer.from(JSON.stringify({ api, ...told(others) }));
+      return Buffer.from(JSON.stringify({ api, ...withoutNulls(others) }));
     case "icon.png":
     case "icon.svg":
       return readOwn(name);
@@ -44,7 +44,7 @@ async function fileFor(name: FileName, api: ApiAddress, others: Partial<Named> =
   }
 }
 
-const told = (named: object) =>
+const withoutNulls = (named: object) =>
   Object.fromEntries(Object.entries(named).filter(([, value]) => value !== null));
 
 /** The site as publishers put it into the store, for a CDN that serves it without the proxy. */

@@ -52,10 +52,10 @@ export function describeApi(
   for (const { path, method, operation } of operationsOf(table)) {
     paths[path] = { ...paths[path], [method]: operation };
   }
-  const examples = Object.entries(problemExamples).map(([code, { endpoint: _, ...said }]) => {
+  const examples = Object.entries(problemExamples).map(([code, { endpoint: _, ...members }]) => {
     const value = makeProblem(code as ErrorCode, {
       requestId: "00000000-0000-4000-8000-000000000000",
-      ...said,
+      ...members,
     });
     return [code, { summary: value.title, value }];
   });

@@ -252,13 +252,13 @@ function joined({ element }: z.ZodArray): z.ZodString {
 }
 
 const scored = ProtocolScore.safeParse(answerExample("getScore")).data;
-const shown = HistoricalMarket.safeParse(answerExample("getMarket")).data;
+const market = HistoricalMarket.safeParse(answerExample("getMarket")).data;
 const indexed = MarketIndex.safeParse(answerExample("marketIndex")).data?.segments[0];
 const exported = ExportList.safeParse(answerExample("listExports")).data?.exports[0];
 
 const pathParameters = {
   slug: inPath(ProtocolSlug, "Protocol identifier.", scored?.slug),
-  id: inPath(MarketId, "The market's id, a UUID in lower case.", shown?.id),
+  id: inPath(MarketId, "The market's id, a UUID in lower case.", market?.id),
   hash: inPath(Digest, "Hash of the part.", indexed?.header.hash),
   snapshotId: inPath(Digest, "Snapshot of the export.", exported?.snapshotId),
   name: inPath(ExportName, "Name of the file.", exported?.files[0]?.name),

@@ -111,7 +111,7 @@ function successOf(id: EndpointId, endpoint: Endpoint, answers: Notes): ZodOpenA
   }
   const names = [...common, ...limits, ...(uncached ? [] : (["ETag"] as const))];
   const extra = [...(line && !isLines ? ofLines : []), ...(ranges ? (["Accept-Ranges"] as const) : [])];
-  const found: ZodOpenApiResponseObject = {
+  const success: ZodOpenApiResponseObject = {
     description: endpoint.summary,
     headers: references([...names, ...extra, ...headers]),
     content: {
@@ -132,11 +132,11 @@ function successOf(id: EndpointId, endpoint: Endpoint, answers: Notes): ZodOpenA
     headers: references(names),
   };
   const part = {
-    ...found,
+    ...success,
     description: "The range that was asked for.",
     headers: references([...names, ...extra, "Content-Range"]),
   };
-  return { 200: found, ...(ranges && { 206: part }), ...(!uncached && { 304: held }) };
+  return { 200: success, ...(ranges && { 206: part }), ...(!uncached && { 304: held }) };
 }
 
 /**
@@ -177,8 +177,8 @@ function problemResponse(
 ): ZodOpenApiResponseObject {
   const limits = endpoint.metered && !unmetered.has(status) ? rateLimit : [];
   const own = Object.entries(ofStatus).find(([of]) => Number(of) === status)?.[1] ?? [];
-  const shown = codes.filter((code) => hasProblemExample(code, id));
-  const examples = shown.map((code) => [code, { $ref: `#/components/examples/${code}` }]);
+  const withExample = codes.filter((code) => hasProblemExample(code, id));
+  const examples = withExample.map((code) => [code, { $ref: `#/components/examples/${code}` }]);
   return {
     description: codes.map((code) => `\`${code}\`: ${errors[code].title}.`).join(" "),
     headers: references([...common, ...limits, ...own]),

@@ -205,9 +205,9 @@ const toolAt = new Map<string, string>(
 
 /** The text of a refusal for agents: a request becomes the tool that stands for it. No tool lists snapshots. */
 export const inTools = (detail: string): string =>
-  detail.replaceAll(/\bGET (\/api\/v1\/[a-z/]+) [^.;]*/g, (said, path) => {
+  detail.replaceAll(/\bGET (\/api\/v1\/[a-z/]+) [^.;]*/g, (request, path) => {
     const tool = toolAt.get(path);
-    return tool ? said.replace(`GET ${path}`, tool) : "without asOf, calls read the newest snapshot";
+    return tool ? request.replace(`GET ${path}`, tool) : "without asOf, calls read the newest snapshot";
   });
 
 /** Stands before the data in every result. */
@@ -230,8 +230,8 @@ function lower(text: string): string {
 
 export function parametersOf({ endpoint, own = [], without = [] }: Tool): QueryParameter[] {
   const { query }: Endpoint = endpoints[endpoint];
-  const left = [...without, ...own.map(({ name }) => name)];
-  return [...own, ...query.filter(({ name }) => !left.includes(name))];
+  const omitted = [...without, ...own.map(({ name }) => name)];
+  return [...own, ...query.filter(({ name }) => !omitted.includes(name))];
 }
 
 /**

@@ -86,8 +86,8 @@ export const feedMessages = {
   sends: { $ref: "#/components/schemas/FeedCommand" },
 };
 
-export function feedText(shown: unknown): string {
-  const examples = z.array(FeedMessage).safeParse(shown).data ?? [];
+export function feedText(example: unknown): string {
+  const examples = z.array(FeedMessage).safeParse(example).data ?? [];
   const messages = examples.map((message) => JSON.stringify(message)).join("\n");
   return [
     "A WebSocket. Messages are JSON, one to a frame: `FeedMessage` from the service, `FeedCommand` from " +

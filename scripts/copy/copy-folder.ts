@@ -145,12 +145,12 @@ export class CopyFolder {
   }
 
   #foreign(version: number): Fault {
-    const told = `${this.#folder} holds a copy of format ${version}, and this program knows ${formatVersion}`;
+    const detail = `${this.#folder} holds a copy of format ${version}, and this program knows ${formatVersion}`;
     const wayOut =
       version > formatVersion
         ? "use a newer version of this program"
         : "use another folder (--to); from an earlier format only keys/ of a store carries over, by copying it";
-    return new Fault("COPY_FOLDER", `${told}: ${wayOut}`);
+    return new Fault("COPY_FOLDER", `${detail}: ${wayOut}`);
   }
 
   download(): Promise<Download | undefined> {
@@ -222,8 +222,8 @@ export class CopyFolder {
     const identity = await this.#identity();
     for (const name of (await readdir(this.#own)).filter((entry) => runningName.test(entry))) {
       const mark = join(this.#own, name);
-      const made = await ifPresent(readFile(mark, "utf8"));
-      if (made === identity || made === "") marks.push(mark);
+      const content = await ifPresent(readFile(mark, "utf8"));
+      if (content === identity || content === "") marks.push(mark);
       else await rm(mark, { force: true });
     }
     return marks;
@@ -303,8 +303,8 @@ export class CopyFolder {
   async #takeIn(): Promise<void> {
     const paths = files.map((name) => join(this.#folder, name));
     const [archive, state] = await Promise.all(paths.map((path) => ifPresent(lstat(path))));
-    const said = state?.isFile() ? await readJson(paths[1]!, CopyState) : undefined;
-    if (!archive?.isFile() || archive.size !== said?.bytes) return;
+    const copyState = state?.isFile() ? await readJson(paths[1]!, CopyState) : undefined;
+    if (!archive?.isFile() || archive.size !== copyState?.bytes) return;
     const into = join(this.#own, "copy-taken-in");
     for (const old of [this.#current, into]) await rm(old, { recursive: true, force: true });
     await mkdir(into);
@@ -314,10 +314,10 @@ export class CopyFolder {
 
   async #link(name: (typeof files)[number]): Promise<void> {
     const [path, target] = [join(this.#folder, name), join(".sync", "current", name)];
-    const found = await ifPresent(lstat(path));
-    if (found?.isSymbolicLink() && (await readlink(path)) === target) return;
-    const takenIn = found?.isFile() && (await ifPresent(stat(join(this.#folder, target))))?.ino === found.ino;
-    if (found && !takenIn)
+    const info = await ifPresent(lstat(path));
+    if (info?.isSymbolicLink() && (await readlink(path)) === target) return;
+    const takenIn = info?.isFile() && (await ifPresent(stat(join(this.#folder, target))))?.ino === info.ino;
+    if (info && !takenIn)
       throw new Fault("COPY_FOLDER", `${path} was not made by sync; choose another folder, or remove it`);
     await this.#pointTo(target, path);
   }

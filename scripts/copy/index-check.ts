@@ -65,7 +65,7 @@ export interface IndexParts {
   /** The log's entry for the snapshot. */
   entry: Pick<Entry, "indexRoot" | "snapshotId" | "feedVersion">;
   /** The result of an earlier run. */
-  known: CopyIndex | undefined;
+  earlier: CopyIndex | undefined;
   published: PublishedIndex;
   progress: Progress;
 }
@@ -76,26 +76,26 @@ export interface IndexParts {
  */
 export async function checkIndex(parts: IndexParts): Promise<CopyIndex> {
   const { tree, progress } = parts;
-  const known = new Map(
-    parts.known?.method === method ? parts.known.segments.map((one) => [one.root, one]) : [],
+  const computed = new Map(
+    parts.earlier?.method === method ? parts.earlier.segments.map((one) => [one.root, one]) : [],
   );
   await using file = await fileOf(parts.path);
   const segments: KnownSegment[] = [];
   let done = 0;
   for (const [place, segment] of tree.segments.entries()) {
-    const found = known.get(segment.root);
-    segments.push(found ?? (await knownOf(parts, file, place)));
+    const stored = computed.get(segment.root);
+    segments.push(stored ?? (await knownOf(parts, file, place)));
     done += segment.markets;
     progress("markets indexed", done, tree.lines);
   }
   if (rootOf(tree, segments) !== parts.entry.indexRoot) {
-    const told = await parts.published.segments(parts.entry.snapshotId).catch((error) => {
+    const listed = await parts.published.segments(parts.entry.snapshotId).catch((error) => {
       if (error instanceof ApiError) throw error;
       throw wrong(parts, `; which part of it is wrong cannot be told: ${messageOf(error)}`);
     });
-    if (told.length !== segments.length)
-      throw wrong(parts, `: it has ${told.length} segments, and the markets make ${segments.length}`);
-    for (const [place, { header, ids }] of told.entries()) {
+    if (listed.length !== segments.length)
+      throw wrong(parts, `: it has ${listed.length} segments, and the markets make ${segments.length}`);
+    for (const [place, { header, ids }] of listed.entries()) {
       const own = segments[place]!;
       if (header.hash === own.header && ids.hash === own.ids) continue;
       segments[place] = await compared(parts, file, place, { header: header.hash, ids: ids.hash });
@@ -108,9 +108,9 @@ export async function checkIndex(parts: IndexParts): Promise<CopyIndex> {
 
 type File = Awaited<ReturnType<typeof fileOf>>;
 
-function rootOf({ segments }: CopyTree, known: readonly KnownSegment[]): string {
+function rootOf({ segments }: CopyTree, indexed: readonly KnownSegment[]): string {
   return indexRootOf(
-    known.map(({ header, ids }, place) => {
+    indexed.map(({ header, ids }, place) => {
       return { index: { hash: header }, ids: { root: ids }, markets: segments[place]!.markets };
     }),
   );
@@ -171,7 +171,7 @@ async function compared(
   parts: IndexParts,
   file: File,
   place: number,
-  told: { header: string; ids: string },
+  listed: { header: string; ids: string },
 ): Promise<KnownSegment> {
   const name = nameOf(parts.tree, place);
   const { root } = parts.tree.segments[place]!;
@@ -180,19 +180,19 @@ async function compared(
   // What fails here is the fault of this disk, and not of what was published.
   const own = await readSegment(parts, file, place);
   try {
-    const header = await parts.published.part(told.header, maxHeaderBytes);
-    if (told.ids !== own.ids) differing.push("ids");
+    const header = await parts.published.part(listed.header, maxHeaderBytes);
+    if (listed.ids !== own.ids) differing.push("ids");
     const { words, wordsUnchecked } = await wordsFor(parts.published, name, header, own.questions);
-    const found = judgeHeader(name, header, { ...own, words }, parts.entry.feedVersion);
-    differing.push(...found.wrong);
-    if (found.unchecked) unchecked.push(found.unchecked);
+    const verdict = judgeHeader(name, header, { ...own, words }, parts.entry.feedVersion);
+    differing.push(...verdict.wrong);
+    if (verdict.unchecked) unchecked.push(verdict.unchecked);
     if (wordsUnchecked) unchecked.push("words");
   } catch (error) {
     if (error instanceof ApiError) throw error;
     differing.push(`header (${messageOf(error)})`);
   }
   if (differing.length > 0) throw wrong(parts, `: in ${name}, ${differing.join(", ")}`);
-  return { root, ...told, unchecked };
+  return { root, ...listed, unchecked };
 }
 
 /**
@@ -205,16 +205,16 @@ async function wordsFor(
   header: Uint8Array,
   questions: readonly string[],
 ) {
-  const told = openHeader(name, header).member("words").value as WordsRef;
-  const words = wordsRefOf(questions, String(told.unicode));
-  if (words.unicode === unicodeVersion || words.hash === told.hash) return { words, wordsUnchecked: false };
-  const stored = await published.part(told.hash, maxObjectBytes).catch((error: unknown) => {
+  const ref = openHeader(name, header).member("words").value as WordsRef;
+  const words = wordsRefOf(questions, String(ref.unicode));
+  if (words.unicode === unicodeVersion || words.hash === ref.hash) return { words, wordsUnchecked: false };
+  const stored = await published.part(ref.hash, maxObjectBytes).catch((error: unknown) => {
     throw new ApiError("UNREACHABLE", `The words of ${name} cannot be fetched: ${messageOf(error)}`);
   });
-  const found = await unless(CorruptObjectError, async () =>
+  const valid = await unless(CorruptObjectError, async () =>
     checkWords(name, stored, { segment: name, questions }),
   );
-  return found ? { words: told, wordsUnchecked: true } : { words, wordsUnchecked: false };
+  return valid ? { words: ref, wordsUnchecked: true } : { words, wordsUnchecked: false };
 }
 
 /** Says what could not be checked of a copy's index, in one line for each kind. */

@@ -275,13 +275,13 @@ interface CopyArchive {
 async function check(parts: SyncParts, archive: CopyArchive) {
   const { path, snapshotId, tree, before } = archive;
   const { copy, published, progress } = parts;
-  const { segments: _, ...found } = tree;
+  const { segments: _, ...totals } = tree;
   const { entry, checkpoint } = await requirePublished(parts, archive);
   const { commit, indexRoot } = entry;
   if (before) requireNewer(commit, before);
-  const index = await checkIndex({ path, tree, entry, known: await copy.index(), published, progress });
+  const index = await checkIndex({ path, tree, entry, earlier: await copy.index(), published, progress });
   const signed = checkpoint !== undefined && { checkpoint };
-  const state: CopyState = { snapshotId, commit, indexRoot, ...signed, ...found };
+  const state: CopyState = { snapshotId, commit, indexRoot, ...signed, ...totals };
   return { state, index };
 }
 
@@ -303,9 +303,9 @@ async function requirePublished(parts: SyncParts, { path, snapshotId, tree, befo
     await askCurrent(parts, before);
     answer = await ask();
   }
-  const known = { snapshotId, ...(trusted && { key: trusted }) };
+  const trust = { snapshotId, ...(trusted && { key: trusted }) };
   const { archiveRoot, lines: markets } = tree;
-  const entry = await verifyCopy(answer, { archiveRoot, markets }, known);
+  const entry = await verifyCopy(answer, { archiveRoot, markets }, trust);
   const checkpoints = [before?.checkpoint, trusted && answer.checkpoint].filter(
     (note) => typeof note === "string",
   );

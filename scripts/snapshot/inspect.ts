@@ -25,15 +25,15 @@ export const listCommand = command({
   options: { ...common, ...trustOptions },
   async run(values, _operand, shell) {
     const storage = await openStore(shell, values.store);
-    const known = (await readLog(storage)).reverse();
-    const believed = believedOf(known, trustOf(await readSigning(shell, values)));
-    const sizes = known.slice(0, mostTold).map(({ entry }) => entry.commit);
+    const commits = (await readLog(storage)).reverse();
+    const believed = believedOf(commits, trustOf(await readSigning(shell, values)));
+    const sizes = commits.slice(0, mostTold).map(({ entry }) => entry.commit);
     const cosigners = await cosignersOf(storage, sizes, await knownWitnesses(shell, values));
     const withCosigners = (commit: Commit) => {
       const cosigned = cosigners.get(commit.entry.commit);
       return { ...reportOf(commit), ...(cosigned && { cosigned }) };
     };
-    const newest = known.find(({ digest }) => believed.has(digest))?.entry;
+    const newest = commits.find(({ digest }) => believed.has(digest))?.entry;
     const stateOf = ({ entry: { commit }, hold, digest }: Commit) => {
       const foreign = believed.has(digest) ? [] : ["not trusted"];
       const names = cosigners.get(commit)?.map(({ name }) => name) ?? [];
@@ -41,27 +41,27 @@ export const listCommand = command({
       const gone = isWithdrawn(commit, newest) ? ["withdrawn"] : [];
       return [...(hold ? ["rollback"] : []), ...gone, ...foreign, ...cosigned].join(", ");
     };
-    const missing = gapsIn(known.map(({ entry }) => entry.commit).reverse());
-    shell.report(values.json, { commits: known.map(withCosigners), missing }, [
-      ...known.map((each) => {
+    const missing = gapsIn(commits.map(({ entry }) => entry.commit).reverse());
+    shell.report(values.json, { commits: commits.map(withCosigners), missing }, [
+      ...commits.map((each) => {
         const { commit, publishedAt, snapshotId, counts } = each.entry;
         const columns = [commit, publishedAt, snapshotId.slice(0, 16), counted(counts.markets, "market")];
         columns.push(counted(counts.protocols, "protocol"), describeSize(each.size), stateOf(each));
         return columns.join("  ").trimEnd();
       }),
       ...missing.map(([first, last]) => `missing: commit ${first}${first < last ? ` to ${last}` : ""}`),
-      ...(known.length === 0 ? [`${storage.location} holds no commit yet`] : []),
+      ...(commits.length === 0 ? [`${storage.location} holds no commit yet`] : []),
     ]);
   },
 });
 
 /** The digests of the commits that count: with `trust` those that the newest trusted one leads back to. */
-function believedOf(known: readonly Commit[], trust: Trust | undefined): ReadonlySet<string> {
-  if (!trust) return new Set(known.map(({ digest }) => digest));
+function believedOf(commits: readonly Commit[], trust: Trust | undefined): ReadonlySet<string> {
+  if (!trust) return new Set(commits.map(({ digest }) => digest));
   const digests = new Set<string>();
-  const newest = known.find((commit) => !trust.refusalOfCommit(commit));
+  const newest = commits.find((commit) => !trust.refusalOfCommit(commit));
   let next = newest?.digest ?? null;
-  for (const { digest, previous } of known) {
+  for (const { digest, previous } of commits) {
     if (digest !== next) continue;
     digests.add(digest);
     next = previous;
@@ -122,14 +122,14 @@ export const checkCommand = command({
   options: { sources: { ...sourcesOption, required: true }, ...jsonOption },
   async run({ sources, json }, _operand, shell) {
     const location = sourcesLocation(shell, sources);
-    const found = await withTemporaryFolder((folder) =>
+    const summary = await withTemporaryFolder((folder) =>
       sourcesAt(shell, location, folder, progressOn(shell.stderr)).inspect(),
     );
-    const { markets, scores, protocols } = found;
+    const { markets, scores, protocols } = summary;
     const counts = [
       counted(markets, "market"),
       `${counted(scores, "score")} of ${counted(protocols, "protocol")}`,
     ];
-    shell.report(json, found, [`${counts.join(" and ")}: nothing to refuse`]);
+    shell.report(json, summary, [`${counts.join(" and ")}: nothing to refuse`]);
   },
 });

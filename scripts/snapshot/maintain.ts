@@ -59,11 +59,11 @@ export const rollbackCommand = command({
       signing,
       warn: (line) => shell.warn(line),
     });
-    const { commit: made, snapshotId } = commit.entry;
-    const before = await readCommit(storage, made - 1);
+    const { commit: newest, snapshotId } = commit.entry;
+    const before = await readCommit(storage, newest - 1);
     if (before?.note !== undefined && commit.note === undefined) shell.say(lostSignature);
     shell.report(values.json, reportOf(commit), [
-      `Commit ${made} has snapshot ${snapshotId} again. Publishing is on hold until publish --resume.`,
+      `Commit ${newest} has snapshot ${snapshotId} again. Publishing is on hold until publish --resume.`,
     ]);
   },
 });
@@ -222,19 +222,19 @@ export const verifyCommand = command({
     ...allowing,
   },
   async run(values, _operand, shell) {
-    const { json, repair = false, since: told, "since-file": named, "log-begins-at": begins } = values;
+    const { json, repair = false, since: option, "since-file": named, "log-begins-at": begins } = values;
     const stray = Object.keys(values).find((name) => name === "sources" || name in allowing);
     if (stray && !repair) throw usageError(`--${stray} goes with --repair`);
     const policy = await trustPolicy(shell, values);
     const signing = await readSigning(shell, values);
     const trust = policy ? new Trust(policy) : trustOf(signing);
-    if (told > 0 && named !== undefined) throw usageError("--since and --since-file exclude each other");
+    if (option > 0 && named !== undefined) throw usageError("--since and --since-file exclude each other");
     const path = named === undefined ? undefined : shell.path(requiredOption("since-file", named));
     const storage = await openStore(shell, values.store);
     const seen = path && (await seenIn(path, storage));
     const later = seen && isRecent(seen.wholeAt);
     const wholeAt = later ? seen.wholeAt : new Date().toISOString();
-    const since = later ? seen.commit : told;
+    const since = later ? seen.commit : option;
     const options = {
       // In a row of its own, which goes with the room.
       site: publishedSite,
@@ -242,7 +242,7 @@ export const verifyCommand = command({
       signing,
       begins,
       since,
-      seen: seen ? seen.commit : told,
+      seen: seen ? seen.commit : option,
     };
     const done = repair
       ? await verifyAndRepair(shell, storage, readPublishing(shell, values), options)

@@ -27,12 +27,12 @@ export const inParts = {
 } as const;
 
 /** The number of a part: as it is given, or one more than that of the variable that is named. */
-function partIn({ env }: Shell, given: string): number {
+function partIn({ env }: Shell, value: string): number {
   // Schedulers count from 0, and images without a shell cannot add to a variable.
-  const index = /^[A-Z_]+$/.test(given) ? env[given] : undefined;
+  const index = /^[A-Z_]+$/.test(value) ? env[value] : undefined;
   if (index !== undefined && !/^\d+$/.test(index))
-    throw usageError(`${given} must be the number of a part, counted from 0; it is "${index}"`);
-  return integerOption("part", index === undefined ? given : String(Number(index) + 1), numbers);
+    throw usageError(`${value} must be the number of a part, counted from 0; it is "${index}"`);
+  return integerOption("part", index === undefined ? value : String(Number(index) + 1), numbers);
 }
 
 /** The run that a step belongs to. */
@@ -81,8 +81,8 @@ export function partsWay(
       async before(publishWith) {
         const { report } = await publishWith((options) => publishPart(options, run, part));
         const { markets, pages, segments, seconds, refused = [] } = report;
-        const told = { run, part, markets, pages, segments: segments.length, seconds, refused };
-        shell.report(json, told, describePart(run, report));
+        const summary = { run, part, markets, pages, segments: segments.length, seconds, refused };
+        shell.report(json, summary, describePart(run, report));
         return exitCodes.done;
       },
     };
@@ -108,10 +108,10 @@ function requireDivisible(location: Location, dryRun: boolean): void {
 /** The arguments of the process that makes a part, all but its number. */
 function argumentsOfPart(values: Readonly<Record<string, unknown>>, run: string): string[] {
   const passed = ["sources", "store", "cache", "trusted-key", "trust-policy"];
-  const given = passed.flatMap((name) =>
+  const options = passed.flatMap((name) =>
     typeof values[name] === "string" ? [`--${name}`, values[name]] : [],
   );
-  return ["publish", ...given, "--run", run];
+  return ["publish", ...options, "--run", run];
 }
 
 function describePlan(run: string, { parts, commit }: PartsPlan): string[] {
@@ -148,7 +148,7 @@ export async function makeParts(shell: Shell, args: readonly string[], count: nu
   };
   let failed: ExitCode | undefined;
   const makePart = async (part: number) => {
-    for (let left = tries; left > 0 && failed === undefined; left -= 1) {
+    for (let remaining = tries; remaining > 0 && failed === undefined; remaining -= 1) {
       const child = startPart(shell, [...args, "--part", String(part)], part);
       running.add(child);
       const [code, signal] = await once(child, "close");
@@ -156,9 +156,9 @@ export async function makeParts(shell: Shell, args: readonly string[], count: nu
       if (code === exitCodes.done) return;
       if (failed !== undefined) return;
       shell.warn(
-        `part ${part} ended with ${signal ?? `exit code ${code}`}${left > 1 ? "; it starts again" : ""}`,
+        `part ${part} ended with ${signal ?? `exit code ${code}`}${remaining > 1 ? "; it starts again" : ""}`,
       );
-      if (left === 1) failed = isExitCode(code) ? code : exitCodes.unexpected;
+      if (remaining === 1) failed = isExitCode(code) ? code : exitCodes.unexpected;
     }
     endAll();
   };

@@ -82,8 +82,8 @@ export function publishFrom(
     withTemporaryFolder(async (temporaryDirectory) => {
       const { open } = sourcesAt(shell, location, temporaryDirectory, progress);
       let files: readonly NamedContent[] = [];
-      const sources: OpenSources = async (known, pinned) => {
-        const opened = await open(known, pinned);
+      const sources: OpenSources = async (knownFiles, pinned) => {
+        const opened = await open(knownFiles, pinned);
         files = [...opened.files, ...opened.scoreFiles];
         return opened;
       };

@@ -126,8 +126,8 @@ async function writeStatement(
   const sources = files
     .toSorted((a, b) => (a.name < b.name ? -1 : 1))
     .map(({ name, bytes, hash }) => ({ name, bytes, sha256: hash }));
-  const said = { sources, snapshotId, commit, checkpoint: checkpoint?.toString() ?? null };
-  await writeFile(path, `${JSON.stringify(said, null, 2)}\n`);
+  const record = { sources, snapshotId, commit, checkpoint: checkpoint?.toString() ?? null };
+  await writeFile(path, `${JSON.stringify(record, null, 2)}\n`);
 }
 
 const rules = {
@@ -141,14 +141,14 @@ const rules = {
 /** The value of an option; null for `none`, undefined when it is left out or empty. */
 function namedOption(
   name: keyof typeof rules,
-  given: string | undefined,
-  normal: (given: string) => string,
+  value: string | undefined,
+  normal: (value: string) => string,
 ): string | null | undefined {
-  if (!given) return undefined;
-  if (given === "none") return null;
+  if (!value) return undefined;
+  if (value === "none") return null;
   try {
-    return normal(given);
+    return normal(value);
   } catch {
-    throw usageError(`${rules[name]}, and is ${JSON.stringify(given.slice(0, 200))}`);
+    throw usageError(`${rules[name]}, and is ${JSON.stringify(value.slice(0, 200))}`);
   }
 }

@@ -66,7 +66,7 @@ const kinds = [
  * own.
  */
 export function describeChanges(verb: string, { markets, protocols }: Changes): string[] {
-  const told = kinds.flatMap(([sign, kind]) => {
+  const texts = kinds.flatMap(([sign, kind]) => {
     const count = protocols[kind];
     if (count === 0) return [];
     return [`${sign}${counted(count, "protocol")} (${named(protocols, kind, namedSlugs)})`];
@@ -75,7 +75,7 @@ export function describeChanges(verb: string, { markets, protocols }: Changes): 
   const { fields, composite, tiers } = markets.details ?? { fields: {}, composite: [], tiers: {} };
   const shifts = composite.map(({ from, to, shift }) => [`${from}-${to}`, signed(shift)] as const);
   return [
-    `${verb} ${[`${counts} markets`, ...(told.length > 0 ? told : ["no protocol"])].join(", ")}`,
+    `${verb} ${[`${counts} markets`, ...(texts.length > 0 ? texts : ["no protocol"])].join(", ")}`,
     ...kinds.flatMap(([, kind]) =>
       markets[kind] > 0 && markets.first[kind].length > 0
         ? [`  markets ${kind}: ${named(markets, kind)}`]

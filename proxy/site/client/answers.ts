@@ -97,8 +97,8 @@ export class Rows extends Answer implements AsyncIterable<Row> {
   override opened(headers: Headers, end: number): void {
     super.opened(headers, end);
     const asOf = this.#asOf;
-    const meant = asOf === undefined || !Number.isNaN(timeIn(asOf)) || this.snapshotId === asOf;
-    check(meant, `The rows are of snapshot ${this.snapshotId}, not of ${asOf}.`);
+    const matches = asOf === undefined || !Number.isNaN(timeIn(asOf)) || this.snapshotId === asOf;
+    check(matches, `The rows are of snapshot ${this.snapshotId}, not of ${asOf}.`);
     this.total = Number(headers.get("X-Total-Count"));
     // The cursor of a later answer begins behind the rows skipped.
     this.cursor ??= headers.get("X-Cursor") ?? undefined;

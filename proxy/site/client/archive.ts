@@ -98,12 +98,12 @@ export function archivesOf(asker: Asker, log: TrustedLog, partStore: Parts) {
   /** The one that was asked for last. What the evaluator decoded of it is used again. */
   let last: Archive | undefined;
   /** The one that was asked for last by the id of its snapshot, and with which trust. */
-  let named: { asked: string; known: Known } | undefined;
+  let named: { request: string; known: Known } | undefined;
 
   /** Asks which archive there is, and checks it as far as the headers of its index. */
   async function know(job: Job, trust: Trust, asOf: string | undefined): Promise<Known> {
-    const asked = JSON.stringify([asOf, trust]);
-    if (named?.asked === asked) return named.known;
+    const request = JSON.stringify([asOf, trust]);
+    if (named?.request === request) return named.known;
     const answer = await asker.json<MarketIndex>(job, "/markets/index", { asOf });
     const believed = await log.vouch(answer, trust, { asOf, signal: job.signal });
     const { segments: listed } = answer;
@@ -137,7 +137,7 @@ export function archivesOf(asker: Asker, log: TrustedLog, partStore: Parts) {
     );
     const known = { ...believed, archive };
     // What the id of a snapshot names never changes.
-    if (asOf === known.snapshotId) named = { asked, known };
+    if (asOf === known.snapshotId) named = { request, known };
     return known;
   }
 
@@ -202,9 +202,9 @@ export function archivesOf(asker: Asker, log: TrustedLog, partStore: Parts) {
           const starts = [0];
           for (let at = 0; at + 1 < sizes.length; at += 2) {
             const markets = sizes[at]! + 256 * sizes[at + 1]!;
-            const told = `A page of ${name} has ${markets} markets.`;
+            const message = `A page of ${name} has ${markets} markets.`;
             // A longer one would never be read to its end.
-            asker.need(isOneOf(markets, cuts.pageMax), "page roots", told);
+            asker.need(isOneOf(markets, cuts.pageMax), "page roots", message);
             starts.push(starts.at(-1)! + markets);
           }
           const root = toHex(await trees.rootOf("segment", header.markets, hashesIn(roots)));

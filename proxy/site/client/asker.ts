@@ -7,7 +7,7 @@ import type * as proofs from "./proofs.ts";
 import type { CallOptions } from "./types.ts";
 
 /** A request. */
-export interface Asked extends CallOptions {
+export interface RequestOptions extends CallOptions {
   query?: Query;
   accept?: string;
   body?: string;
@@ -35,7 +35,7 @@ export interface Tools
     requireSameLog: (before: string, after: string, options?: CallOptions) => Promise<void>;
     rows: (query: Filters, options: CallOptions) => Rows;
   };
-  ask: <T>(path: string, how: Asked, read: Read<T>) => Promise<T>;
+  ask: <T>(path: string, how: RequestOptions, read: Read<T>) => Promise<T>;
 }
 
 /** What a call has asked for so far. */
@@ -105,11 +105,11 @@ export function askerOf(tools: Tools) {
   function bytes(job: Job, path: string, query: Query, total: number): Promise<Uint8Array<ArrayBuffer>> {
     const accept = "application/octet-stream";
     return tools.ask(path, { query, accept, signal: job.signal }, async ({ bytesByPiece }) => {
-      const found = await bytesByPiece(total);
-      if (found.length < total) throw tools.broken(`${found.length} of ${total} bytes came.`);
+      const received = await bytesByPiece(total);
+      if (received.length < total) throw tools.broken(`${received.length} of ${total} bytes came.`);
       job.bytes += total;
       job.requests += 1;
-      return found;
+      return received;
     });
   }
 

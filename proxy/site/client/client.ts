@@ -29,7 +29,7 @@ import {
   type Step,
   utf8,
 } from "./answers.ts";
-import type { Asked, Read } from "./asker.ts";
+import type { Read, RequestOptions } from "./asker.ts";
 import { ApiError, broken, check, IntegrityError, VerificationError } from "./errors.ts";
 import {
   checkpointIn,
@@ -298,11 +298,11 @@ export class Client {
    * did not.
    */
   async checkpoint({ since, ...options }: CheckpointOptions = {}): Promise<string> {
-    const found = await this.#ask("/checkpoint", { ...options, accept: "text/plain" }, ({ text }) =>
+    const checkpoint = await this.#ask("/checkpoint", { ...options, accept: "text/plain" }, ({ text }) =>
       text(String),
     );
-    if (since !== undefined) await this.requireSameLog(since, found, options);
-    return found;
+    if (since !== undefined) await this.requireSameLog(since, checkpoint, options);
+    return checkpoint;
   }
 
   /**
@@ -342,12 +342,12 @@ export class Client {
     return this.#json(path, { signal, query: { asOf } });
   }
 
-  #json(path: string, how: Asked) {
+  #json(path: string, how: RequestOptions) {
     return this.#ask(path, how, ({ text }) => text(JSON.parse));
   }
 
   /** Asks until `read` has an answer or a failure is final. */
-  async #ask<T>(path: string, how: Asked, read: Read<T>): Promise<T> {
+  async #ask<T>(path: string, how: RequestOptions, read: Read<T>): Promise<T> {
     for (let failures = 0; ; failures += 1) {
       try {
         return await read(await this.#open(path, how));
@@ -404,10 +404,10 @@ export class Client {
     signal?.throwIfAborted();
     if (!(error instanceof ApiError) || failures >= retries) throw error;
     if (!passing.has(error.status) && !ownPassing.has(error.code)) throw error;
-    const asked = (error.retryAfter ?? 0) * 1000;
-    if (asked > maxWait) throw error;
+    const retryAfter = (error.retryAfter ?? 0) * 1000;
+    if (retryAfter > maxWait) throw error;
     // Random, so that clients that failed together do not come back together.
-    const wait = asked + Math.random() * Math.min(500 * 2 ** failures, maxWait);
+    const wait = retryAfter + Math.random() * Math.min(500 * 2 ** failures, maxWait);
     let end = () => {};
     const timer = setTimeout(() => end(), wait);
     await new Promise((resolve) => {
@@ -420,10 +420,10 @@ export class Client {
   }
 
   /** Sends one request and waits for the head of its answer. Throws ApiError unless that is a success. */
-  async #open(path: string, { query = {}, accept = "application/json", body, signal }: Asked) {
+  async #open(path: string, { query = {}, accept = "application/json", body, signal }: RequestOptions) {
     const { key, fetch, timeout, maxBytes } = this.#options;
-    const given = Object.entries(query).filter(([, value]) => value !== undefined);
-    const search = new URLSearchParams(given as [string, string][]);
+    const parameters = Object.entries(query).filter(([, value]) => value !== undefined);
+    const search = new URLSearchParams(parameters as [string, string][]);
     const stop = new AbortController();
     const step: Step = async (work) => {
       const timer = setTimeout(() => stop.abort(), timeout);

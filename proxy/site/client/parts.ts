@@ -110,8 +110,8 @@ function diskOf(base: string, most: number) {
 
   async function get(part: Part): Promise<Uint8Array<ArrayBuffer> | undefined> {
     try {
-      const found = await (await opening)?.match(address(part));
-      return found && new Uint8Array(await found.arrayBuffer());
+      const response = await (await opening)?.match(address(part));
+      return response && new Uint8Array(await response.arrayBuffer());
     } catch {
       return undefined;
     }
@@ -167,10 +167,10 @@ export function partsOf(asker: Asker, { url, keepBytes }: { url: string; keepByt
       else wanted.set(hash, part);
     }
     await inParallel([...wanted.values()], async (part) => {
-      const found = await disk.get(part);
+      const cached = await disk.get(part);
       // Other bytes are asked of the service, as if there were none.
-      if (found?.length !== part.bytes || toHex(await part.hashOf(found)) !== part.hash) return;
-      memory.set(part.hash, found);
+      if (cached?.length !== part.bytes || toHex(await part.hashOf(cached)) !== part.hash) return;
+      memory.set(part.hash, cached);
       wanted.delete(part.hash);
     });
     const ask = async (batch: Part[]) => {
@@ -189,14 +189,14 @@ export function partsOf(asker: Asker, { url, keepBytes }: { url: string; keepByt
   async function requireHash(part: Part, bytes: Uint8Array<ArrayBuffer>) {
     const { hash, what, name, hashOf } = part;
     requireLength(part, bytes.length);
-    const found = toHex(await hashOf(bytes));
-    asker.need(found === hash, what, `${name} has the hash ${found}, not ${hash}.`);
+    const actual = toHex(await hashOf(bytes));
+    asker.need(actual === hash, what, `${name} has the hash ${actual}, not ${hash}.`);
   }
 
   /** The bytes of parts that are needed once, by their hashes. */
   async function once(job: Job, parts: readonly Part[]): Promise<Map<string, Uint8Array>> {
-    const found = await Promise.all(batchesOf(parts).map((batch) => fetchParts(job, batch)));
-    return new Map(found.flat().map(([{ hash }, bytes]) => [hash, bytes]));
+    const batches = await Promise.all(batchesOf(parts).map((batch) => fetchParts(job, batch)));
+    return new Map(batches.flat().map(([{ hash }, bytes]) => [hash, bytes]));
   }
 
   /** Asks the service for parts, and checks each. */
@@ -205,15 +205,15 @@ export function partsOf(asker: Asker, { url, keepBytes }: { url: string; keepByt
     const of = parts.map(({ hash }) => hash).join();
     const all = await asker.bytes(job, "/markets/index/sections", { of }, total);
     let at = 0;
-    const found: [Part, Uint8Array<ArrayBuffer>][] = [];
+    const checked: [Part, Uint8Array<ArrayBuffer>][] = [];
     for (const part of parts) {
       // A copy, so that what is forgotten is freed.
       const bytes = all.slice(at, at + part.bytes);
       at += part.bytes;
       await requireHash(part, bytes);
-      found.push([part, bytes]);
+      checked.push([part, bytes]);
     }
-    return found;
+    return checked;
   }
 
   return { /** The bytes of a part that is in memory. */ get: memory.get, loaded, once };
@@ -222,15 +222,15 @@ export function partsOf(asker: Asker, { url, keepBytes }: { url: string; keepByt
 /** Parts in groups for one answer each. */
 function batchesOf(parts: readonly Part[]) {
   const batches: Part[][] = [];
-  let left = 0;
+  let room = 0;
   for (const part of parts) {
     const last = batches.at(-1);
-    if (last && last.length < partsAtOnce && part.bytes <= left) last.push(part);
+    if (last && last.length < partsAtOnce && part.bytes <= room) last.push(part);
     else {
       batches.push([part]);
-      left = bytesAtOnce;
+      room = bytesAtOnce;
     }
-    left -= part.bytes;
+    room -= part.bytes;
   }
   return batches;
 }

@@ -53,7 +53,7 @@ export class ForkedLogError extends IntegrityError {
  * tree. Checks no signature. Throws IntegrityError.
  */
 export function checkpointIn(checkpoint: string | null): CheckpointHead {
-  return noteIn(checkpoint).said;
+  return noteIn(checkpoint).head;
 }
 
 /** A checkpoint's note, and what it says. */
@@ -61,11 +61,11 @@ function noteIn(checkpoint: string | null) {
   check(typeof checkpoint === "string", "There is no checkpoint: nobody signed the log.");
   try {
     const note = parseNote(checkpoint);
-    const said = checkpointOf(note.text);
-    check(said && !said.extended);
-    const { origin, size, head } = said;
+    const parsed = checkpointOf(note.text);
+    check(parsed && !parsed.extended);
+    const { origin, size, head } = parsed;
     check(/^\P{Cc}+$/u.test(origin) && size > 0 && size < 2 ** 31);
-    return { ...note, said: { origin, size, root: toHex(head) } };
+    return { ...note, head: { origin, size, root: toHex(head) } };
   } catch (error) {
     check(!(error instanceof NoteError));
     throw error;
@@ -129,30 +129,30 @@ export async function verifyCheckpoint(
   checkpoint: string | null,
   keys: string | readonly string[],
 ): Promise<CheckedHead> {
-  const { text, signatures, said } = noteIn(checkpoint);
+  const { text, signatures, head } = noteIn(checkpoint);
   const policy = await policyBy(keys);
   const { logs, witnesses } = policy;
   const signers = new Set<VerifierKey>();
   for (const { name, id, signature } of signatures) {
-    const known = [...logs, ...witnesses].find(({ key }) => key.name === name && key.id === id);
-    if (known && !signers.has(known.key) && (await isSigned(known.key, text, signature)))
-      signers.add(known.key);
+    const signer = [...logs, ...witnesses].find(({ key }) => key.name === name && key.id === id);
+    if (signer && !signers.has(signer.key) && (await isSigned(signer.key, text, signature)))
+      signers.add(signer.key);
   }
   check(
-    logs.some(({ key }) => key.name === said.origin && signers.has(key)),
+    logs.some(({ key }) => key.name === head.origin && signers.has(key)),
     "None of the keys signed the checkpoint.",
   );
   check(isQuorum(policy, signers), "Too few witnesses cosigned the checkpoint.");
-  return { ...said, cosigners: witnesses.filter(({ key }) => signers.has(key)).length };
+  return { ...head, cosigners: witnesses.filter(({ key }) => signers.has(key)).length };
 }
 
 function objectIn(text: string) {
-  let found = null;
+  let value = null;
   try {
-    found = JSON.parse(text);
+    value = JSON.parse(text);
   } catch {}
-  check(typeof found === "object" && found !== null);
-  return found;
+  check(typeof value === "object" && value !== null);
+  return value;
 }
 
 /** The id of the snapshot that an entry of the log is about (snapshots/SPEC.md, "Roots"). */
@@ -178,22 +178,22 @@ export async function verifyEntry(
   known: Known,
 ): Promise<Entry> {
   check(typeof entry === "string" && proof);
-  const said: Entry = objectIn(entry);
-  const found = await snapshotIdOf(said);
+  const logEntry: Entry = objectIn(entry);
+  const id = await snapshotIdOf(logEntry);
   check(
-    said.commit === commit && said.snapshotId === snapshotId && found === snapshotId,
+    logEntry.commit === commit && logEntry.snapshotId === snapshotId && id === snapshotId,
     "The entry is of another snapshot.",
   );
   const { key, asOf } = known;
-  check((known.snapshotId ?? found) === found, "The proof is about another snapshot.");
+  check((known.snapshotId ?? id) === id, "The proof is about another snapshot.");
   const time = asOf === undefined ? undefined : timeIn(asOf);
   if (time !== undefined) {
-    const meant = Number.isNaN(time) ? found === asOf : Date.parse(said.publishedAt) <= time;
-    check(meant, `The entry is of snapshot ${found}, published ${said.publishedAt}, not of ${asOf}.`);
+    const matches = Number.isNaN(time) ? id === asOf : Date.parse(logEntry.publishedAt) <= time;
+    check(matches, `The entry is of snapshot ${id}, published ${logEntry.publishedAt}, not of ${asOf}.`);
   }
   const tree =
     key !== undefined ? await verifyCheckpoint(checkpoint, key) : checkpoint && checkpointIn(checkpoint);
-  if (!tree) return said;
+  if (!tree) return logEntry;
   const place = { index: commit - 1, size: tree.size, path: proof.inclusion };
   const head = await trees.headFrom(trees.leafHash(bytesOf(entry)), place);
   check(head && toHex(head) === tree.root, "The log does not have this entry.");
@@ -202,7 +202,7 @@ export async function verifyEntry(
     commit === tree.size || asOf !== undefined || known.snapshotId !== undefined,
     `The answer is of commit ${commit}, and the log goes on to commit ${tree.size}. For an older one, say which.`,
   );
-  return said;
+  return logEntry;
 }
 
 /** @internal The latest time that `asOf` means; NaN where it is a snapshot's id. */

@@ -54,9 +54,9 @@ export function proverFor(tools: Tools, { url, keepBytes }: { url: string; keepB
     requireIndexRoot(trust, "totals");
     const job: Job = { bytes: 0, requests: 0, signal };
     const known = await archives.know(job, trust, asOf);
-    const { total, facets } = await evaluateWith(job, known, { filter, by: names }, async (found) => ({
-      total: found.total,
-      facets: names.length > 0 ? await countFacets(known.archive.index, found, names, limit, noWait) : {},
+    const { total, facets } = await evaluateWith(job, known, { filter, by: names }, async (matches) => ({
+      total: matches.total,
+      facets: names.length > 0 ? await countFacets(known.archive.index, matches, names, limit, noWait) : {},
     }));
     const { snapshotId, commit } = known;
     const { bytes, requests } = job;
@@ -196,11 +196,11 @@ export function proverFor(tools: Tools, { url, keepBytes }: { url: string; keepB
     const { snapshotId } = known;
     const wrong = `The index is of snapshot ${snapshotId}, not of the cursor's.`;
     asker.need(!place || place.snapshotId === snapshotId, "answer", wrong);
-    const matches = await evaluateWith(job, known, { filter, by: [] }, async (found) => found);
+    const matches = await evaluateWith(job, known, { filter, by: [] }, async (all) => all);
     const from = place ? matches.countFrom(place.ordinal) : 0;
-    const found = { known, matches, filter };
-    const checked = checkerOf({ asker, archives, parts: partStore }, { ...found, job });
-    return { ...found, checked, from, place };
+    const scope = { known, matches, filter };
+    const checked = checkerOf({ asker, archives, parts: partStore }, { ...scope, job });
+    return { ...scope, checked, from, place };
   }
 
   /** Checks that a cursor leads to a place. Several commits may have its snapshot, so it may name any of them. */
@@ -235,12 +235,12 @@ export function proverFor(tools: Tools, { url, keepBytes }: { url: string; keepB
   }
 
   function filterOf(filters: object): ArchiveFilter {
-    const given = Object.entries(filters).filter(([, value]) => value !== undefined);
+    const parameters = Object.entries(filters).filter(([, value]) => value !== undefined);
     // Words would be split at such a character, and other markets would match than at the service.
-    const unknown = /\p{Cn}/u.exec(Object.fromEntries(given).q ?? "");
+    const unknown = /\p{Cn}/u.exec(Object.fromEntries(parameters).q ?? "");
     const detail = `q has a character that this platform's Unicode does not know: ${unknown?.[0]}`;
     if (unknown) throw asker.invalid(detail, "q");
-    return asker.reading(() => readFilter(String(new URLSearchParams(given))));
+    return asker.reading(() => readFilter(String(new URLSearchParams(parameters))));
   }
 
   /** Evaluates a filter on the sections that it takes, which are there while `work` lasts. */
@@ -258,13 +258,13 @@ export function proverFor(tools: Tools, { url, keepBytes }: { url: string; keepB
       const needsWords = words.length > 0 && !isLeftOut(segment.header, conditions);
       return needsWords ? [...sections, segment.wordsPart] : sections;
     });
-    const found = await partStore.loaded(job, parts, () =>
+    const result = await partStore.loaded(job, parts, () =>
       asker.checking("section", "The index", async () => work(await evaluate(index, filter, noWait))),
     );
     for (const { hash, bytes } of parts) decoded.set(hash, bytes);
     const bytes = [...decoded.values()].reduce((sum, each) => sum + each, 0);
     if (bytes > keepBytes) [archive.index, archive.decoded] = [openIndex(segments, index.version), new Map()];
-    return found;
+    return result;
   }
 
   return { log, recompute, lines, pages, absent };

@@ -54,21 +54,21 @@ export function trustedLog(asker: Asker) {
       "entry",
       `The log's entry is not the one of trust: ${hash}.`,
     );
-    const said = { entry: text, snapshotId, commit };
+    const claim = { entry: text, snapshotId, commit };
     if (since !== undefined)
       await checking("trust", "trust.since", () => checkpointIn(since)).catch(({ message }) => {
         throw asker.invalid(message, "trust");
       });
     const own = { snapshotId: id ?? (pinned && snapshotId), asOf };
     const entry = await checking("entry", "The log's entry", () =>
-      verifyEntry({ ...said, checkpoint: null, proof: { inclusion: null } }, own),
+      verifyEntry({ ...claim, checkpoint: null, proof: { inclusion: null } }, own),
     );
     const log = await checking("checkpoint", "The checkpoint", async () => {
       if (key !== undefined) return { ...(await verifyCheckpoint(checkpoint, key)), signed: true };
       return checkpoint === null ? null : { ...checkpointIn(checkpoint), cosigners: 0, signed: false };
     });
     await checking("inclusion", "The entry's place in the log", () =>
-      verifyEntry({ ...said, checkpoint, proof: { inclusion } }, own),
+      verifyEntry({ ...claim, checkpoint, proof: { inclusion } }, own),
     );
     if (log && asOf !== undefined)
       await checking(
@@ -84,8 +84,8 @@ export function trustedLog(asker: Asker) {
         () => tools.client.requireSameLog(since, checkpoint as string, { signal }),
         signal,
       );
-    const given = { [isPolicy(key) ? "policy" : "key"]: key, entry: pinned, snapshotId: id, since };
-    const by = Object.keys(given).filter((name) => given[name] !== undefined) as Vouched["by"];
+    const anchors = { [isPolicy(key) ? "policy" : "key"]: key, entry: pinned, snapshotId: id, since };
+    const by = Object.keys(anchors).filter((name) => anchors[name] !== undefined) as Vouched["by"];
     return {
       snapshotId,
       commit,

@@ -21,7 +21,7 @@ function Shown({ route: { name, key, query } }: { route: Route }) {
   if (name === "protocol") return <Protocol slug={key} asOf={asOf} />;
   if (name === "archive") return <Archive query={query} />;
   if (name === "compare") return <Compare slugs={[...new Set(key.split(",").filter(Boolean))]} />;
-  if (name === "meanings") return <Meanings asked={key} />;
+  if (name === "meanings") return <Meanings current={key} />;
   if (name === "dimension") return <Dimension name={key} />;
   if (name === "week") return <Week />;
   if (name === "market") return <Market id={key} asOf={asOf} />;
@@ -135,16 +135,16 @@ function keepPlaces(main: HTMLElement): { enter: () => boolean } {
     enter() {
       // The address was replaced within the entry.
       if (history.state?.place === here) return true;
-      const known = places.get(history.state?.place);
+      const position = places.get(history.state?.place);
       name();
-      if (known === undefined) {
+      if (position === undefined) {
         places.set(here, scrollY);
         return false;
       }
-      wanted = known;
+      wanted = position;
       clearTimeout(giving);
       giving = setTimeout(leave, 10_000);
-      if (known === 0) window.scrollTo(0, 0);
+      if (position === 0) window.scrollTo(0, 0);
       reach();
       return true;
     },

@@ -149,7 +149,7 @@ export function Closed({ subject, query }: { subject: string; query?: URLSearchP
   const byTier = query !== undefined && [...query.keys()].every((name) => name === "tier");
   return (
     <>
-      {query && query.size > 0 && <Asked query={query} secret={byTier ? "Which" : "How many"} />}
+      {query && query.size > 0 && <SharedRequest query={query} secret={byTier ? "Which" : "How many"} />}
       <KeyOffer
         words={
           `${subject} needs a key of the Aegis plan${plan ? `; yours is on the ${plan} plan` : ""}` +
@@ -201,7 +201,7 @@ function TierCounts({ counts }: { counts: NonNullable<Status["marketsByTier"]> }
  * The request in an address to the archive, without an answer. `secret`, such as `Which`, begins the sentence about
  * what takes a key.
  */
-function Asked({ query, secret }: { query: URLSearchParams; secret: string }) {
+function SharedRequest({ query, secret }: { query: URLSearchParams; secret: string }) {
   const side = Object.entries(sides).find(([value]) => value === (query.get("show") ?? ""))?.[1] ?? sides[""];
   const filters = [...filtersOf(query)];
   const compared = comparedIn(query);

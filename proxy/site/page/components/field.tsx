@@ -108,14 +108,14 @@ export function AsOf({ asOf, go }: AsOfProps) {
   const [opened, setOpened] = useState(false);
   const wanted = opened || asOf !== null;
   const states = useLoaded((signal) => (wanted ? api.snapshots(signal) : Promise.resolve([])), [wanted]);
-  const shown = states.value?.find(({ snapshotId }) => snapshotId === asOf);
+  const state = states.value?.find(({ snapshotId }) => snapshotId === asOf);
   return (
     <div class="as-of">
       {asOf !== null && (
         <p class="state" role="note">
           <strong>An earlier state: </strong>
           {nameOfState(asOf)}
-          {shown && `, published ${minutes(shown.publishedAt)}`}.{" "}
+          {state && `, published ${minutes(state.publishedAt)}`}.{" "}
           <PlainButton onClick={() => go(null)}>Show the present one</PlainButton>
         </p>
       )}

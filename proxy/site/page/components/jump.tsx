@@ -10,7 +10,7 @@ interface Place {
   href: string;
 }
 
-const shown = 12;
+const mostPlaces = 12;
 
 const archive = (query: Record<string, string>) => archiveAddress(new URLSearchParams(query));
 
@@ -37,9 +37,9 @@ function placesFor(typed: string, places: readonly Place[]): readonly Place[] {
     return [name === part, name.startsWith(part), isWord, name.includes(part)].indexOf(true);
   };
   const ranked = places.map((place) => ({ place, rank: rankOf(place) })).filter(({ rank }) => rank >= 0);
-  const found = ranked.toSorted((a, b) => a.rank - b.rank).map(({ place }) => place);
+  const sorted = ranked.toSorted((a, b) => a.rank - b.rank).map(({ place }) => place);
   const search = { text: `Search the archive for “${typed}”`, href: archive({ q: typed }) };
-  return [...found.slice(0, shown), ...(typed ? [search] : [])];
+  return [...sorted.slice(0, mostPlaces), ...(typed ? [search] : [])];
 }
 
 /** Ctrl+K opens a list of places: views, protocols, filters of the archive, and the search for words. */

@@ -12,7 +12,7 @@ import { Failure, Loading } from "./view.tsx";
 export interface Taken extends Omit<Plate, "picture">, Partial<Pick<Plate, "picture">> {
   /** The name of its files. */
   name: string;
-  asked: () => Asked[];
+  requests: () => DataRequest[];
   /** The address of a page for frames. */
   embed?: string;
 }
@@ -28,12 +28,12 @@ export function TakeAnyAlong({ charts }: { charts: readonly Taken[] }) {
   const [open, setOpen] = useState(false);
   const [chosen, choose] = useState("");
   const chart = charts.find(({ name }) => name === chosen) ?? charts[0];
-  const asked = chart?.asked() ?? [];
-  const inputs = asked.map(({ path, filters }) => `${path}?${filters ?? ""}`).join(" ");
+  const wanted = chart?.requests() ?? [];
+  const inputs = wanted.map(({ path, filters }) => `${path}?${filters ?? ""}`).join(" ");
   const sources = useLoaded(
     async () =>
       open
-        ? Promise.all(asked.map(async (each) => ({ name: each.name ?? "", ...(await sourceOf(api, each)) })))
+        ? Promise.all(wanted.map(async ({ name = "", ...own }) => ({ name, ...(await sourceOf(api, own)) })))
         : [],
     [open, inputs],
   );
@@ -54,7 +54,7 @@ export function TakeAnyAlong({ charts }: { charts: readonly Taken[] }) {
       )}
       {open && chart && (
         <Loading of={sources} words="Asking which state this is…">
-          {(found) => found.length > 0 && <Contents key={chart.name} chart={chart} sources={found} />}
+          {(loaded) => loaded.length > 0 && <Contents key={chart.name} chart={chart} sources={loaded} />}
         </Loading>
       )}
     </details>
@@ -116,7 +116,7 @@ export const frameFor = (address: string, title: string) =>
   `<iframe src="${address}" title="${title}" width="420" height="480" loading="lazy"></iframe>`;
 
 /** The request for the data of a chart: a path below the API, and filters. A name tells several apart. */
-interface Asked {
+interface DataRequest {
   path: string;
   filters?: URLSearchParams;
   name?: string;
@@ -128,7 +128,7 @@ type Source = Awaited<ReturnType<typeof sourceOf>>;
  * The address of a request's data, and which state the data is of. It is `pinned` where the address stays with that
  * state.
  */
-async function sourceOf(api: Api, { path, filters }: Asked) {
+async function sourceOf(api: Api, { path, filters }: DataRequest) {
   // The list of scores, or a record.
   const isPublic = /^scores(\/[^/]+)?$/.test(path) && !filters?.has("asOf");
   const newest = "This address shows the newest scores, whatever these are by then.";
@@ -144,11 +144,11 @@ async function sourceOf(api: Api, { path, filters }: Asked) {
     };
   }
   const { snapshotId, publishedAt } = await api.pin();
-  const shown = `snapshot ${snapshotId}, published ${minutes(publishedAt)}`;
+  const current = `snapshot ${snapshotId}, published ${minutes(publishedAt)}`;
   if (isPublic && !isKeyed(api.state))
     return {
       address: `${api.base}/${path}`,
-      state: shown,
+      state: current,
       pinned: false,
       csv: true,
       note: `${newest} An earlier state takes a Developer key.`,
@@ -158,7 +158,7 @@ async function sourceOf(api: Api, { path, filters }: Asked) {
   const other = /^[0-9a-f]{64}$/.test(asOf) ? `snapshot ${asOf}` : `as of ${asOf}`;
   return {
     address: `${api.base}/${path}?${query}`,
-    state: asOf === snapshotId ? shown : other,
+    state: asOf === snapshotId ? current : other,
     pinned: true,
     csv: true,
     // Earlier states take a key, even where the newest takes none.

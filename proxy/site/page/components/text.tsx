@@ -222,8 +222,8 @@ export function MeaningBubble() {
     }
     document.addEventListener("focusout", hide, { signal });
     const leave = (event: Event) =>
-      setSubject((shown) =>
-        subjectOf(event) === shown && shown !== document.activeElement ? undefined : shown,
+      setSubject((current) =>
+        subjectOf(event) === current && current !== document.activeElement ? undefined : current,
       );
     document.addEventListener("mouseout", leave, { signal });
     document.addEventListener("keydown", ({ key }) => key === "Escape" && hide(), { signal });

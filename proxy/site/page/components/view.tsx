@@ -50,8 +50,8 @@ export const Section = ({
 
 /** An error, which screen readers read out at once. With `again` it has a button, where trying again may help. */
 export function Failure({ error, again }: { error: unknown; again?: () => void }) {
-  const told: Partial<ApiError> = error instanceof Error ? error : {};
-  const { title = "Something went wrong", message = "", code = "" } = told;
+  const problem: Partial<ApiError> = error instanceof Error ? error : {};
+  const { title = "Something went wrong", message = "", code = "" } = problem;
   const retry = () => {
     // The button goes away with the message, so the focus must move.
     document.getElementById("main")?.focus({ preventScroll: true });

@@ -31,7 +31,7 @@ export const ownOf = (facet: string) =>
  */
 export const othersOf = (facet: string, filters: URLSearchParams) => without(filters, ownOf(facet));
 
-export const facetAsked = (facet: string, filters: URLSearchParams) => ({
+export const facetRequest = (facet: string, filters: URLSearchParams) => ({
   path: "markets/facets",
   filters: new URLSearchParams([["by", facet], ...filters]),
 });

@@ -27,8 +27,8 @@ export function Compare({ slugs }: { slugs: readonly string[] }) {
     async (signal) => {
       const { scores } = await api.scores.scores({ signal });
       const there = slugs.filter((slug) => scores.some((entry) => entry.slug === slug));
-      const known = there.slice(0, most);
-      const records = await Promise.all(known.map((slug) => api.scores.score(slug, { signal })));
+      const compared = there.slice(0, most);
+      const records = await Promise.all(compared.map((slug) => api.scores.score(slug, { signal })));
       return { scores, records, there };
     },
     [slugs.join()],
@@ -37,26 +37,26 @@ export function Compare({ slugs }: { slugs: readonly string[] }) {
     <View title={["Side by side", ...slugs.map(nameOf)].join(" · ")} heading="Side by side">
       <Loading of={loaded} words="Loading the scores…">
         {({ scores, records, there }) => {
-          const known = records.map(({ slug }) => slug);
+          const compared = records.map(({ slug }) => slug);
           const missing = slugs.filter((slug) => !there.includes(slug));
-          const left = there.slice(most).map(nameOf);
+          const excess = there.slice(most).map(nameOf);
           return (
             <>
               {missing.length > 0 && <p>No protocol is scored under the name {missing.join(" or ")}.</p>}
-              {left.length > 0 && (
+              {excess.length > 0 && (
                 <p>
-                  At most {most} fit side by side, without {left.join(", ")}.
+                  At most {most} fit side by side, without {excess.join(", ")}.
                 </p>
               )}
-              {known.length > 1 && <Differences records={records} />}
-              {known.length < most && <Adding slugs={known} scores={scores} />}
-              {known.length > 0 && (
+              {compared.length > 1 && <Differences records={records} />}
+              {compared.length < most && <Adding slugs={compared} scores={scores} />}
+              {compared.length > 0 && (
                 <>
                   <Table records={records} scores={scores} />
                   <TakeAlong
                     name="scores"
-                    title={`Risk scores of ${known.map(nameOf).join(", ")}`}
-                    asked={() => known.map((slug) => ({ path: `scores/${slug}`, name: slug }))}
+                    title={`Risk scores of ${compared.map(nameOf).join(", ")}`}
+                    requests={() => compared.map((slug) => ({ path: `scores/${slug}`, name: slug }))}
                   />
                 </>
               )}

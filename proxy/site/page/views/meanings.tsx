@@ -44,14 +44,14 @@ const prices: readonly (readonly [string, string])[] = [
   ["Buttons", "What else takes requests says so beside its button."],
 ];
 
-/** The meaning of each number and dimension, and how to read it. `asked` is the dimension in the address. */
-export function Meanings({ asked }: { asked: string }) {
+/** The meaning of each number and dimension, and how to read it. `current` is the dimension in the address. */
+export function Meanings({ current }: { current: string }) {
   useLayoutEffect(() => {
     // Later, because the page goes to its top when it shows another view.
     const show = () => document.querySelector("main [aria-current]")?.scrollIntoView({ block: "center" });
     const later = setTimeout(show);
     return () => clearTimeout(later);
-  }, [asked]);
+  }, [current]);
   return (
     <View title="What the numbers mean">
       <p class="quiet">
@@ -62,13 +62,13 @@ export function Meanings({ asked }: { asked: string }) {
       <List entries={protocolTerms.map(([key, title]) => [title, meanings[key].meaning])} />
       <h2>Twelve dimensions of a protocol</h2>
       <p>{meanings.protocolDimension.meaning}</p>
-      <List entries={dimensionsOf(dimensionMeanings.protocol)} asked={asked} />
+      <List entries={dimensionsOf(dimensionMeanings.protocol)} current={current} />
       <h2>Score of a market</h2>
       <List entries={marketTerms.map(([key, title]) => [title, meanings[key].meaning])} />
       <h2>Six risk signals of a market</h2>
       <p>{meanings.marketDimension.meaning}</p>
-      <List entries={dimensionsOf(dimensionMeanings.market)} asked={asked} />
-      <h2 aria-current={asked === "requests" ? "true" : undefined}>What takes a request</h2>
+      <List entries={dimensionsOf(dimensionMeanings.market)} current={current} />
+      <h2 aria-current={current === "requests" ? "true" : undefined}>What takes a request</h2>
       <p>
         A plan has so many requests for each day in UTC. What the browser has, and is still current, takes
         none.
@@ -83,10 +83,10 @@ type Entry = readonly [term: ComponentChildren, words: string, dimension?: strin
 const dimensionsOf = (all: Record<string, string>) =>
   Object.entries(all).map(([key, words]): Entry => [<DimensionLink key={key} name={key} />, words, key]);
 
-const List = ({ entries, asked = "" }: { entries: readonly Entry[]; asked?: string }) => (
+const List = ({ entries, current = "" }: { entries: readonly Entry[]; current?: string }) => (
   <dl class="measure meanings">
     {entries.map(([term, words, dimension]) => (
-      <div key={words} class="meaning" aria-current={dimension === asked ? "true" : undefined}>
+      <div key={words} class="meaning" aria-current={dimension === current ? "true" : undefined}>
         <dt>{term}</dt>
         <dd>{words}</dd>
       </div>
@@ -165,7 +165,7 @@ const { spans, axis } = scaleOf(100, 5);
 /** The distribution of the protocols in a dimension, and the weakest and strongest in it. */
 function OfProtocols({ name }: { name: string }) {
   const { api } = useSite();
-  const [asked, ask] = useState(false);
+  const [confirmed, confirm] = useState(false);
   const list = useLoaded((signal) => api.scores.scores({ signal }), []);
   return (
     <Loading of={list} words="Loading the protocols…">
@@ -173,11 +173,11 @@ function OfProtocols({ name }: { name: string }) {
         const read = scores.slice(0, mostRecords);
         const requests = Math.ceil(read.length / batch);
         // Files take none of the day's requests.
-        if (asked || api.files || requests <= unasked)
+        if (confirmed || api.files || requests <= unasked)
           return <Protocols name={name} scores={read} all={scores.length} />;
         return (
           <p>
-            <PlainButton onClick={() => ask(true)}>
+            <PlainButton onClick={() => confirm(true)}>
               Read the records of {counted(read.length, "protocol")} ({counted(requests, "request")})
             </PlainButton>
           </p>
@@ -200,15 +200,15 @@ function Protocols({ name, scores, all }: ProtocolsProps) {
   const scored = useLoaded((signal) => dimensionOf(api, name, scores, signal), [name, scores]);
   return (
     <Loading of={scored} words="Reading the records…">
-      {(found) => (
+      {(protocols) => (
         <>
-          <h2>{counted(found.length, "protocol")}</h2>
+          <h2>{counted(protocols.length, "protocol")}</h2>
           {all > scores.length && <p class="quiet">Of {grouped(all)}, those with the highest BRI.</p>}
-          <Distribution name={name} scores={found.map(({ score }) => score)} />
+          <Distribution name={name} scores={protocols.map(({ score }) => score)} />
           <h2>Weakest</h2>
-          <Ranked protocols={found.slice(0, few)} />
+          <Ranked protocols={protocols.slice(0, few)} />
           <h2>Strongest</h2>
-          <Ranked protocols={found.toReversed().slice(0, few)} />
+          <Ranked protocols={protocols.toReversed().slice(0, few)} />
         </>
       )}
     </Loading>
@@ -216,17 +216,17 @@ function Protocols({ name, scores, all }: ProtocolsProps) {
 }
 
 async function dimensionOf(api: Api, name: string, entries: readonly ScoreListEntry[], signal: AbortSignal) {
-  const found: ProtocolScore[] = [];
+  const records: ProtocolScore[] = [];
   const waiting = entries.map(({ slug }) => slug);
   const work = async () => {
     while (waiting.length > 0) {
       if (api.files)
-        for (const slug of waiting.splice(0, 1)) found.push(await api.files.score(slug, { signal }));
-      else found.push(...(await api.service.batch(waiting.splice(0, batch), { signal })).scores);
+        for (const slug of waiting.splice(0, 1)) records.push(await api.files.score(slug, { signal }));
+      else records.push(...(await api.service.batch(waiting.splice(0, batch), { signal })).scores);
     }
   };
   await Promise.all(Array.from({ length: atOnce }, work));
-  return found
+  return records
     .map(({ slug, dimensions }) => ({ slug, score: dimensions[name as keyof typeof dimensions] }))
     .sort((a, b) => a.score - b.score || (a.slug < b.slug ? -1 : 1));
 }

@@ -137,7 +137,7 @@ export function useAnswers(query: URLSearchParams, refuse: (asOf: string, error:
           update({ side: { kind: "failed", query, error } });
         });
       } else {
-        const ask: Ask = (by, asked) => api.service.facets(by, { ...asked, asOf }, { signal });
+        const ask: Ask = (by, filters) => api.service.facets(by, { ...filters, asOf }, { signal });
         await Promise.all([
           loadSide(asOf, undefined, signal),
           loadCounts(facets, query, ask, false, signal, shares),
@@ -167,18 +167,18 @@ export function useAnswers(query: URLSearchParams, refuse: (asOf: string, error:
   }
 
   async function loadPage(asOf: string, signal: AbortSignal) {
-    const asked = without(query, ["show", "compare"]);
-    if (!asked.has("pageSize")) asked.set("pageSize", defaultPageSize);
-    asked.set("asOf", asOf);
+    const wanted = without(query, ["show", "compare"]);
+    if (!wanted.has("pageSize")) wanted.set("pageSize", defaultPageSize);
+    wanted.set("asOf", asOf);
     const next = following.current;
-    const cursor = next?.address === pageAddress(asked, Number(asked.get("page"))) && next.cursor;
-    const numbers = { pageSize: Number(asked.get("pageSize")), page: Number(asked.get("page") ?? 1) };
-    const filters = { ...Object.fromEntries(asked), ...numbers } as Filters;
+    const cursor = next?.address === pageAddress(wanted, Number(wanted.get("page"))) && next.cursor;
+    const numbers = { pageSize: Number(wanted.get("pageSize")), page: Number(wanted.get("page") ?? 1) };
+    const filters = { ...Object.fromEntries(wanted), ...numbers } as Filters;
     const trust = trustOf(api, asOf);
     const proof = trust && { verified: true, trust };
     const page = await api.service.page(cursor ? { cursor } : filters, { signal, ...proof });
     signal.throwIfAborted();
-    following.current = { address: pageAddress(asked, page.page + 1), cursor: page.nextCursor };
+    following.current = { address: pageAddress(wanted, page.page + 1), cursor: page.nextCursor };
     return page;
   }
 
@@ -200,11 +200,11 @@ export function useAnswers(query: URLSearchParams, refuse: (asOf: string, error:
     shares: ReturnType<typeof wantedFor> = [],
   ) {
     const filters = filtersOf(wanted);
-    const asked = names.map((facet) => [facet, othersOf(facet, filters)] as [string, URLSearchParams]);
-    const counts = await countsOf(ask, [...asked, ...shares]);
+    const pairs = names.map((facet) => [facet, othersOf(facet, filters)] as [string, URLSearchParams]);
+    const counts = await countsOf(ask, [...pairs, ...shares]);
     showIn(signal, {
       facets: Object.fromEntries(
-        asked.map(([facet, others]) => [facet, { counts: counts(facet, others), query, isRecomputed }]),
+        pairs.map(([facet, others]) => [facet, { counts: counts(facet, others), query, isRecomputed }]),
       ),
       ...(shares.length > 0 && { side: { kind: "shares", query, counts, isRecomputed } }),
     });
@@ -269,9 +269,9 @@ export function problemIn(error: unknown): Problem {
  */
 export function inLabels(error: unknown) {
   if (!(error instanceof ApiError)) return error;
-  const known = [...labels, ...fields, "page", "pageSize"];
+  const names = [...labels, ...fields, "page", "pageSize"];
   const detail = error.message.replace(/^\w+|\w+_\w+|\w+(?=\.$)/g, (name) =>
-    known.includes(name) ? `“${labelOf(name)}”` : name,
+    names.includes(name) ? `“${labelOf(name)}”` : name,
   );
   const title = "parameter" in error && error.parameter ? "Check this" : error.title;
   return new ApiError(error.code, detail, { title });

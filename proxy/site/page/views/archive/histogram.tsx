@@ -5,7 +5,7 @@ import { Field, Refusal, refused } from "../../components/field.tsx";
 import type { Taken } from "../../components/take-along.tsx";
 import { PlainButton } from "../../components/text.tsx";
 import { Sketch } from "../../components/view.tsx";
-import { archiveAddress, changed, dimensions, facetAsked, labelOf, ownOf } from "../../model/filters.ts";
+import { archiveAddress, changed, dimensions, facetRequest, labelOf, ownOf } from "../../model/filters.ts";
 import { compact, counted, grouped, spoken, stepOf } from "../../model/words.ts";
 import { errorOf, type FacetProps, type Problem } from "./answers.ts";
 import { FacetTitle } from "./choice-list.tsx";
@@ -114,7 +114,7 @@ export function chartOf(facet: string, counts: unknown, filters: URLSearchParams
     filters,
     n: counted(totalOf(spans), "market"),
     picture: () => <SpanPicture {...{ facet, spans, query: filters, log: false }} />,
-    asked: () => [facetAsked(facet, filters)],
+    requests: () => [facetRequest(facet, filters)],
   } satisfies Taken;
 }
 

@@ -2,7 +2,7 @@ import type { LabelFacet, ScoreFacet } from "../../../../../schemas/envelopes.ts
 import { forms, Intervals } from "../../charts/intervals.tsx";
 import { TakeAlong } from "../../components/take-along.tsx";
 import { PlainTable, Scrolls, Term } from "../../components/text.tsx";
-import { archiveAddress, type Counts, comparedIn, facetAsked, without } from "../../model/filters.ts";
+import { archiveAddress, type Counts, comparedIn, facetRequest, without } from "../../model/filters.ts";
 import { differenceWords, shareWords, verdictOn, whole, wilson } from "../../model/statistics.ts";
 import { counted, grouped, percent, percents, tiers } from "../../model/words.ts";
 
@@ -150,8 +150,8 @@ function Shares({ title, facet, names, all, filters, isCompared }: SharesProps) 
               all.map(({ name, shares }) => {
                 const estimate = shares[facet][index] ?? wilson(0, 0);
                 const [share, low, high] = percents(estimate);
-                const known = estimate.n ? [share, `${low} to ${high}`] : ["–", "–"];
-                return [group, name, ...known, grouped(estimate.n)];
+                const cells = estimate.n ? [share, `${low} to ${high}`] : ["–", "–"];
+                return [group, name, ...cells, grouped(estimate.n)];
               }),
             )}
           />
@@ -173,8 +173,8 @@ function Shares({ title, facet, names, all, filters, isCompared }: SharesProps) 
             <p>Bars are {marksOf(all)}</p>
           </div>
         )}
-        asked={() =>
-          all.map(({ name, filters: own }) => ({ ...facetAsked(facet, own), ...(other && { name }) }))
+        requests={() =>
+          all.map(({ name, filters: own }) => ({ ...facetRequest(facet, own), ...(other && { name }) }))
         }
       />
     </section>
@@ -182,10 +182,10 @@ function Shares({ title, facet, names, all, filters, isCompared }: SharesProps) 
 }
 
 export function wantedFor(filters: URLSearchParams, versions: readonly string[]) {
-  const shown = versions.length > 0 ? versions.map((each) => ofVersion(filters, each)) : [whatever(filters)];
+  const groups = versions.length > 0 ? versions.map((each) => ofVersion(filters, each)) : [whatever(filters)];
   return [
     ["formula_version", ofVersion(filters)],
-    ...shown.flatMap((each) => [
+    ...groups.flatMap((each) => [
       ["composite", each],
       ["tier", each],
     ]),

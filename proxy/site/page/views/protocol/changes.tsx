@@ -96,11 +96,11 @@ function Steps({ record, asOf }: WhyProps) {
   const steps = useLoaded((signal) => stepsBefore(api, record, asOf, signal), [record, asOf]);
   return (
     <Loading of={steps} words="Asking for the runs before…">
-      {(found) =>
-        found.length === 0 ? (
+      {(runs) =>
+        runs.length === 0 ? (
           <p>No earlier run is in a snapshot that your key can read.</p>
         ) : (
-          found.map(({ before, later }) => (
+          runs.map(({ before, later }) => (
             <div key={later.updatedAt}>
               <h3>
                 From {minutes(before.updatedAt)} to {minutes(later.updatedAt)}: BRI {before.bri} → {later.bri}
@@ -141,9 +141,9 @@ function Moves({ dimensions }: { dimensions: readonly { key: string; before: num
  */
 async function stepsBefore(api: Api, record: ProtocolScore, asOf: string | null, signal: AbortSignal) {
   const snapshots = await api.snapshots(signal);
-  const shown = asOf ?? snapshots[0]?.snapshotId;
+  const currentId = asOf ?? snapshots[0]?.snapshotId;
   // Newest first; only those that may hold an earlier run.
-  let states = snapshots.slice(1 + snapshots.findIndex(({ snapshotId }) => snapshotId === shown));
+  let states = snapshots.slice(1 + snapshots.findIndex(({ snapshotId }) => snapshotId === currentId));
   const steps: { before: ProtocolScore; later: ProtocolScore }[] = [];
   let later = record;
   const step = async () => {
@@ -230,7 +230,7 @@ export function History({ slug, asOf, list }: HistoryProps) {
                   title={`BRI of ${nameOf(slug)} over seven days`}
                   n={runs}
                   picture={() => curve}
-                  asked={() => [
+                  requests={() => [
                     { path: `scores/${slug}/history`, filters: new URLSearchParams(asOfOption(asOf)) },
                   ]}
                 />

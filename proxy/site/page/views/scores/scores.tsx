@@ -34,10 +34,10 @@ export function Scores({ query }: { query: URLSearchParams }) {
 
 function Board({ scores, query }: { scores: readonly ScoreListEntry[]; query: URLSearchParams }) {
   const { api, store } = useSite();
-  const asked = choiceIn(query);
+  const inAddress = choiceIn(query);
   // Typed text filters at once, and reaches the address later: browsers fetch the icon anew with every address.
-  const [typed, type] = useState({ query, text: asked.text });
-  const choice = typed.query === query ? { ...asked, text: typed.text } : asked;
+  const [typed, type] = useState({ query, text: inAddress.text });
+  const choice = typed.query === query ? { ...inAddress, text: typed.text } : inAddress;
   const chosen = chosenFrom(scores, choice);
   // A new entry in the history for every choice would make the back button useless.
   const choose = (next: Choice) => replaceAddress(store, addressOf(next));
@@ -76,7 +76,7 @@ function Board({ scores, query }: { scores: readonly ScoreListEntry[]; query: UR
           placeholder={find}
           aria-label={find}
           query={query}
-          text={asked.text}
+          text={inAddress.text}
           onInput={({ currentTarget }) => type({ query, text: currentTarget.value })}
           enter={(text) => choose({ ...choice, text })}
           pause={400}
@@ -100,7 +100,7 @@ function Board({ scores, query }: { scores: readonly ScoreListEntry[]; query: UR
         n={counted(scores.length, "protocol")}
         legend={tiers.map((text) => ({ text, class: `tier-${numberOf(text)}` }))}
         picture={() => <Distribution scores={scores} />}
-        asked={() => [{ path: "scores" }]}
+        requests={() => [{ path: "scores" }]}
         {...(api.published !== undefined && { embed: `${api.published}embed/index.html` })}
       />
     </>

@@ -227,21 +227,21 @@ function useGradually(total: number, subject: string) {
       return { ...now, ...next(now) };
     });
   const button = useRef<HTMLButtonElement>(null);
-  const left = Math.max(0, total - count);
+  const remaining = Math.max(0, total - count);
   useEffect(() => {
     const draw = (more: number) => change((now) => ({ count: now.count + more }));
     // All at once, they would block the page for just as long. This lets clicks and keys in between.
-    const next = all && left > 0 ? setTimeout(() => draw(slice)) : undefined;
+    const next = all && remaining > 0 ? setTimeout(() => draw(slice)) : undefined;
     const observer = new IntersectionObserver(([entry]) => entry?.isIntersecting && draw(batch));
     if (button.current) observer.observe(button.current);
     return () => {
       clearTimeout(next);
       observer.disconnect();
     };
-  }, [subject, count, all, left > 0]);
-  const rest = left > 0 && !all && (
+  }, [subject, count, all, remaining > 0]);
+  const rest = remaining > 0 && !all && (
     <button ref={button} type="button" class="plain" onClick={() => change(() => ({ all: true }))}>
-      Show {grouped(left)} more
+      Show {grouped(remaining)} more
     </button>
   );
   return { count, rest };
