@@ -40,7 +40,7 @@ export function sourcesAt(
     const { createS3Client } = await import("../snapshots/store/backends/s3.ts");
     const { mirrorSources } = await import("../snapshots/sources/files/mirror.ts");
     const client = createS3Client(shell.env);
-    const options = { cacheDirectory: cacheDirectory(shell), progress, known: knownFiles };
+    const options = { cacheDirectory: cacheDirectory(shell), progress, knownFiles };
     const mirror = await mirrorSources(location, client, options).finally(() => client.destroy());
     shell.say(
       `Fetched ${counted(mirror.downloaded.objects, "file")} (${mirror.downloaded.bytes} bytes) of the sources`,
@@ -51,7 +51,7 @@ export function sourcesAt(
   const open: OpenSources = async (knownFiles, pinned) => {
     const folder = await fetch(knownFiles);
     const now = pinned?.now ?? new Date();
-    const sources = await openSources(folder, { now, temporaryDirectory, known: knownFiles, pinned });
+    const sources = await openSources(folder, { now, temporaryDirectory, knownFiles, pinned });
     for (const warning of sources.warnings) {
       if (!reported.has(warning)) shell.warn(warning);
       reported.add(warning);

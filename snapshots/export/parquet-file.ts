@@ -198,7 +198,7 @@ export async function fileStats(path: string, temporaryDirectory: string): Promi
   for (const [index, { name, shape }] of ordered.entries()) {
     const [least, greatest, nulls] = row.slice(3 * index, 3 * index + 3);
     stats.nullCount[name] = Number(nulls);
-    const [min, max] = [least, greatest].map((value) => told(value, shape.kind));
+    const [min, max] = [least, greatest].map((value) => statistic(value, shape.kind));
     if (min === undefined || max === undefined) continue;
     stats.minValues[name] = min;
     stats.maxValues[name] = max;
@@ -207,7 +207,7 @@ export async function fileStats(path: string, temporaryDirectory: string): Promi
 }
 
 /** Undefined where statistics leave the value out. */
-function told(value: unknown, kind: string): string | number | undefined {
+function statistic(value: unknown, kind: string): string | number | undefined {
   if (value === null || value === undefined) return undefined;
   if (kind === "time") return new Date(Number(value)).toISOString();
   if (kind !== "text") return Number(value);

@@ -149,22 +149,22 @@ export async function findCommit(storage: Storage, target: string, newest: Commi
   }
   if (number !== undefined && number > newest.entry.commit)
     throw new Fault("SNAPSHOT_NOT_FOUND", `${storage.location}: there is no commit ${number}`);
-  const found: Commit[] = [];
+  const matches: Commit[] = [];
   let broken: Error | undefined;
   try {
     for await (const commit of logFrom(storage, newest, number)) {
       const { snapshotId } = commit.entry;
       const fits = number === undefined ? snapshotId.startsWith(target) : commit.entry.commit === number;
-      if (fits) found.push(commit);
+      if (fits) matches.push(commit);
     }
   } catch (error) {
     if (!(error instanceof ObjectError)) throw error;
     broken = error;
   }
-  const [first, ...older] = found;
+  const [first, ...older] = matches;
   if (older.some(({ entry }) => entry.snapshotId !== first!.entry.snapshotId))
     throw new Fault("SNAPSHOT_NOT_FOUND", `several snapshot ids begin with ${target}; give more digits`);
-  for (const commit of older.length > 0 ? found : [])
+  for (const commit of older.length > 0 ? matches : [])
     if (await infoOf(storage, layout.manifest(commit.manifest.hash))) return commit;
   if (first) return first;
   const reason = broken

@@ -30,14 +30,14 @@ export async function diff(storage: Storage, older: string, newer: string, signi
     if (rows.before) sides.before.add(rowOf(rows.before));
     if (rows.after) sides.after.add(rowOf(rows.after));
   }
-  const found = await difference(sides);
-  const count = detailCount(sides, found);
+  const differences = await difference(sides);
+  const count = detailCount(sides, differences);
   for await (const rows of differingRows(read, before, after)) count.add(rows);
   return {
     since: named(since),
     until: named(until),
     changes: {
-      markets: { ...summaryOf(sides, found), details: count.result() },
+      markets: { ...summaryOf(sides, differences), details: count.result() },
       protocols: await protocolChanges(before.scores.records, after.scores.records, record),
     },
   };

@@ -97,14 +97,14 @@ async function exportCommit(storage: Storage, commit: Commit, newest: Commit, op
   const stored = await storedFiles(storage);
   // A record that is damaged or not signed is made anew.
   const before = await readSound(storage, layout.exportRecord, snapshotId, trust);
-  const report = (outcome: "exported" | "unchanged", files: readonly ExportFile[], made: typeof files) => ({
+  const report = (outcome: "exported" | "unchanged", files: readonly ExportFile[], added: typeof files) => ({
     outcome,
     snapshotId,
     commit: commit.entry.commit,
     rows: files.reduce((sum, { rows }) => sum + rows, 0),
     total: sizeOf(files),
     /** The other files are those of an earlier export. */
-    uploaded: sizeOf(made),
+    uploaded: sizeOf(added),
   });
   // A record with a later commit of the snapshot stays. The earlier number would make another export one of the newest
   // two, which a collection may be about to delete.
@@ -130,11 +130,11 @@ async function exportCommit(storage: Storage, commit: Commit, newest: Commit, op
   const usable = exports
     .flatMap((record) => record.files)
     .filter((file) => isStored(file, stored) && file.stats);
-  const known = new Map(usable.map((file) => [file.root, file]));
-  const missing = plan.filter(({ root }) => !known.has(root));
-  const made: ExportFile[] = [];
+  const fileByRoot = new Map(usable.map((file) => [file.root, file]));
+  const missing = plan.filter(({ root }) => !fileByRoot.has(root));
+  const added: ExportFile[] = [];
   const tell = () =>
-    options.progress("exporting files", plan.length - missing.length + made.length, plan.length);
+    options.progress("exporting files", plan.length - missing.length + added.length, plan.length);
   tell();
   const prepare = async ([index, { rows, root, ranges }]: [number, PlannedFile]) => {
     // One is read while the next one is written.
@@ -149,12 +149,12 @@ async function exportCommit(storage: Storage, commit: Commit, newest: Commit, op
     const what = ["an exported file", "the page it was made from"] as const;
     await checkParquet(parquet, temporaryDirectory, texts.leaves, what);
     const stats = await fileStats(parquet, temporaryDirectory);
-    made.push({ ...(await putFile(storage, parquet)), ...planned, stats });
+    added.push({ ...(await putFile(storage, parquet)), ...planned, stats });
     await rm(parquet);
     tell();
   }
-  for (const file of made) known.set(file.root, file);
-  const files = plan.map(({ root }) => known.get(root)!);
+  for (const file of added) fileByRoot.set(file.root, file);
+  const files = plan.map(({ root }) => fileByRoot.get(root)!);
   const key = layout.exportRecord(snapshotId);
   await refuseCollected(storage, new Set(objectsOf(files)), [key]);
   const record: Omit<ExportRecord, "digest"> = {
@@ -166,7 +166,7 @@ async function exportCommit(storage: Storage, commit: Commit, newest: Commit, op
     files,
   };
   await storage.put(key, sealSigned(signing.key, key, record));
-  return report("exported", files, made);
+  return report("exported", files, added);
 }
 
 /**
@@ -185,8 +185,8 @@ async function exportChanges(storage: Storage, newest: Commit, options: ExportOp
       if (entry.commit < newest.entry.commit && exported.has(entry.commit)) return;
       if (!changes) continue;
       const { hash } = changes;
-      const found = await readSound(storage, layout.exportedChanges, hash, trust);
-      if (found?.files.every((file) => isStored(file, stored))) return;
+      const changeFiles = await readSound(storage, layout.exportedChanges, hash, trust);
+      if (changeFiles?.files.every((file) => isStored(file, stored))) return;
       missing.push({ hash, record: await readParsed(objectsIn(storage), layout.changeRecord, changes) });
     }
   });
@@ -227,9 +227,9 @@ async function writeChangeFiles(
     await rm(text, { force: true });
   }
   await refuseCollected(storage, new Set(objectsOf(files)));
-  const made: Omit<ChangeFiles, "digest"> = { formatVersion, changes, files };
+  const content: Omit<ChangeFiles, "digest"> = { formatVersion, changes, files };
   const key = layout.exportedChanges(changes);
-  await storage.put(key, sealSigned(signing.key, key, made));
+  await storage.put(key, sealSigned(signing.key, key, content));
 }
 
 /** The texts of a change record by what happened to the market, first those that went, then those that came. */

@@ -358,9 +358,9 @@ async function blamingManifest<T>(manifest: string, work: () => Promise<T>): Pro
     const isGone = error instanceof MissingObjectError && error.key === manifest;
     if (!isLoss(error) || isGone) throw error;
     const reason = error.message.slice(error.key.length + 2);
-    const told =
+    const explanation =
       `${reason}. Nothing is deleted while a snapshot that is to be kept lacks it; its manifest is ` +
       `${manifest}`;
-    throw new CorruptObjectError(error.key, told, { cause: error });
+    throw new CorruptObjectError(error.key, explanation, { cause: error });
   }
 }

@@ -36,9 +36,9 @@ export async function rollback(
   storage: Storage,
   target: string,
   now: () => Date,
-  { warn, ...shown }: SiteOptions & { warn?: (line: string) => void } = {},
+  { warn, ...options }: SiteOptions & { warn?: (line: string) => void } = {},
 ): Promise<Commit> {
-  const { signing = {} } = shown;
+  const { signing = {} } = options;
   const { newest: current } = await readRunLog(storage, signing);
   if (!current) throw new Fault("ROLLBACK_REFUSED", `${storage.location}: nothing has been published yet`);
   requireKey(storage, current, signing);
@@ -52,7 +52,7 @@ export async function rollback(
     // A rollback that this run's key did not sign is made once more.
     if (!lacksSignature(current, signing)) {
       // An earlier run may have stopped after its commit, before it updated the public names.
-      await updateMutableObjects(storage, shown, { commit: current });
+      await updateMutableObjects(storage, options, { commit: current });
       return current;
     }
   }
@@ -81,7 +81,7 @@ export async function rollback(
   await signExportsOf(storage, current, signing);
   await requireStillNewest(storage, current, signing);
   const commit = await appendCommit(storage, content, signerOf(signing));
-  await updateMutableObjects(storage, shown, { commit });
+  await updateMutableObjects(storage, options, { commit });
   return commit;
 }
 

@@ -137,13 +137,13 @@ function archiveWriter(
     const same = previous?.pageOf(markets.map((market) => market.ordinal));
     if (same && objects.keep(layout.page(same.hash), same.bytes)) return same;
     const root = pageRootOf(markets.map(({ line }) => leafHash(line))).toString("hex");
-    const known = previous?.pageByRoot.get(root);
+    const previousPage = previous?.pageByRoot.get(root);
     // Another zlib version may compress differently, so a stored page keeps the table entry it was written with. It is
     // copied, since these rows are others than those of the previous page, though their text is the same.
-    if (known && objects.keep(layout.page(known.hash), known.bytes)) {
+    if (previousPage && objects.keep(layout.page(previousPage.hash), previousPage.bytes)) {
       // They are getters, which spreading leaves out.
-      const { runs, runHashes } = known;
-      return { ...known, runs, runHashes };
+      const { runs, runHashes } = previousPage;
+      return { ...previousPage, runs, runHashes };
     }
     const newestFirst = markets.toReversed();
     const { page, stored } = await compressPage(

@@ -86,14 +86,14 @@ export interface PublishReport {
  */
 export async function commitSnapshot(
   options: CommitOptions,
-  made: MadeArchive,
+  contents: MadeArchive,
   before: Before,
 ): Promise<PublishReport> {
   const { storage, now, dryRun = false, signing = {} } = options;
   const { log, previous } = before;
   const { newest: current } = log;
-  const { objects, scores, archive } = made;
-  const run: Run = { ...options, ...made, ...before };
+  const { objects, scores, archive } = contents;
+  const run: Run = { ...options, ...contents, ...before };
   const built = await buildSnapshot(run);
   const { manifest, entry, changes } = built;
   const stays = staysCurrent(before, built, signing);
@@ -109,9 +109,9 @@ export async function commitSnapshot(
       objects: objectsByHash(scores),
     };
     const checkedAt = now().toISOString();
-    const shown = await updateMutableObjects(storage, options, atHand);
-    ({ witnessed } = shown);
-    const ran: Omit<Checked, "digest"> = { checkedAt, commit: shown.commit, outcome };
+    const update = await updateMutableObjects(storage, options, atHand);
+    ({ witnessed } = update);
+    const ran: Omit<Checked, "digest"> = { checkedAt, commit: update.commit, outcome };
     await storage.put(layout.checked, sealSigned(signing.key, layout.checked, ran));
     await mendChanges(outcome === "unchanged" ? before : undefined, newest, options);
   }
@@ -128,7 +128,7 @@ export async function commitSnapshot(
     uploaded,
     unchanged,
     total,
-    changeRecord: made.changes.objects.total,
+    changeRecord: contents.changes.objects.total,
     witnessed,
   };
 }

@@ -23,7 +23,7 @@ export type Allowance = Partial<Record<keyof ChangeCounts, number | undefined>>;
 /** What a publish run changes in the archive. */
 export interface ArchiveDifference {
   sides: Sides;
-  found: Difference;
+  differences: Difference;
   /**
    * What the guards judge. `changed` counts markets that changed under the same formula version and, in an upgrade of
    * the feed, in what both versions have.
@@ -51,14 +51,14 @@ export function archiveSides(versionBefore: string) {
       (side === "before" ? before : after).add(rowOf(market), tagOf(market.line)),
     /** `whole`: every removed or changed market of the current snapshot was added. */
     async difference(whole: boolean): Promise<ArchiveDifference> {
-      const found = await difference({ before, after });
-      const { changed, removed } = found;
+      const differences = await difference({ before, after });
+      const { changed, removed } = differences;
       const judgedChanges = changed.before.filter((index, position) => {
         const [old, fresh] = [before.tag(index), after.tag(changed.after[position]!)];
         return upgrade ? old >>> 16 === fresh >>> 16 && old !== fresh : old === fresh;
       });
       const judged = { changed: judgedChanges.length, removed: removed.length };
-      return { sides: { before, after }, found, judged, whole };
+      return { sides: { before, after }, differences, judged, whole };
     },
   };
 }
@@ -101,7 +101,7 @@ export function archiveChanges(
   const record = changeRecordWriter(objects);
   /** Undefined where the changes are not recorded: nothing is known of them, or they are too many. */
   const details =
-    compared && isRecordable(compared) ? detailCount(compared.sides, compared.found) : undefined;
+    compared && isRecordable(compared) ? detailCount(compared.sides, compared.differences) : undefined;
   const take: TakeDifference = async (rows) => {
     details!.add(rows);
     await record.add(rows);
@@ -110,7 +110,7 @@ export function archiveChanges(
   const markets = (): MarketChanges | undefined => {
     if (!compared) return allNew(total);
     if (!compared.whole) return undefined;
-    return { ...summaryOf(compared.sides, compared.found), details: details?.result() ?? null };
+    return { ...summaryOf(compared.sides, compared.differences), details: details?.result() ?? null };
   };
   return {
     objects,
@@ -126,7 +126,7 @@ export function archiveChanges(
 }
 export type ArchiveChanges = ReturnType<typeof archiveChanges>;
 
-function isRecordable({ whole, found: { added, changed, removed } }: ArchiveDifference): boolean {
+function isRecordable({ whole, differences: { added, changed, removed } }: ArchiveDifference): boolean {
   return whole && added.length + 2 * changed.after.length + removed.length <= maxRecordLines;
 }
 

@@ -47,14 +47,14 @@ export async function mendChanges(
       const changes = until?.changes;
       const damage = changes && (await orDamage(() => check(changes)));
       if (!(damage instanceof ObjectError)) continue;
-      const made = await orDamage(() => recordBetween(storage, objectWriter(storage), since, until!));
+      const outcome = await orDamage(() => recordBetween(storage, objectWriter(storage), since, until!));
       const tell = (what: string) => warn(`${damage.message}; ${what}`);
       const again = "it is made again from both snapshots";
       const other = "this version of the program makes another one of both snapshots";
-      if (!(made instanceof ObjectError)) tell(made?.ref.hash === changes?.hash ? again : other);
+      if (!(outcome instanceof ObjectError)) tell(outcome?.ref.hash === changes?.hash ? again : other);
       // Otherwise one of the snapshots was collected.
-      else if (![since, until!].some(({ manifest }) => layout.manifest(manifest.hash) === made.key))
-        tell(`it cannot be made again: ${made.message}`);
+      else if (![since, until!].some(({ manifest }) => layout.manifest(manifest.hash) === outcome.key))
+        tell(`it cannot be made again: ${outcome.message}`);
     }
   });
 }

@@ -245,8 +245,8 @@ export function previousRows(storage: Storage, segments: readonly PreviousSegmen
   }
 
   async function readPage(page: PreviousPage): Promise<ReadPage> {
-    const known = readPages.get(page);
-    if (known) return known;
+    const cached = readPages.get(page);
+    if (cached) return cached;
     const key = layout.page(page.hash);
     const stored = await readObject(storage, key, page);
     const { markets, runs } = page;

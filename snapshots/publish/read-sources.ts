@@ -41,10 +41,10 @@ interface Reading {
  * are refused at once.
  */
 export async function readSources(reading: Reading) {
-  const known = reading.previous && (await knownFilesOf(reading.previous));
-  if (known) {
+  const knownFiles = reading.previous && (await knownFilesOf(reading.previous));
+  if (knownFiles) {
     try {
-      return await readOnce(reading, known);
+      return await readOnce(reading, knownFiles);
     } catch (error) {
       const broken = error instanceof SourceRefusal && !namesOnlyChanges(error);
       if (!broken && !isFault(error, "UNREAD_FILES")) throw error;
@@ -53,15 +53,15 @@ export async function readSources(reading: Reading) {
   return readOnce(reading, undefined);
 }
 
-async function readOnce(reading: Reading, known: KnownFiles | undefined) {
-  const sources = await reading.open(known);
+async function readOnce(reading: Reading, knownFiles: KnownFiles | undefined) {
+  const sources = await reading.open(knownFiles);
   let sort: ExternalSort | undefined;
   try {
     const scores = renderScores(await sources.scores());
     const cutPoints = await sources.cutPoints(Math.ceil(sources.marketCount / bucketMarkets));
     sort = await ExternalSort.create(reading.temporaryDirectory, cutPoints);
     const read = await sortMarkets(reading, sources, sort);
-    if (known) checkUnread(known, sources, read.fileRows);
+    if (knownFiles) checkUnread(knownFiles, sources, read.fileRows);
     // DuckDB would keep hundreds of megabytes while pages are written.
     await sources.close();
     return { sources, scores, sort, close: () => sort!.close(), ...read };
@@ -73,8 +73,8 @@ async function readOnce(reading: Reading, known: KnownFiles | undefined) {
 }
 
 /** Throws UNREAD_FILES when rows of an unread file are not where the current snapshot should have them. */
-function checkUnread(known: KnownFiles, { files }: Sources, fileRows: readonly number[]): void {
-  const rowsOf = new Map(known.files.map(({ hash, rows }) => [hash, rows]));
+function checkUnread(knownFiles: KnownFiles, { files }: Sources, fileRows: readonly number[]): void {
+  const rowsOf = new Map(knownFiles.files.map(({ hash, rows }) => [hash, rows]));
   for (const [index, { name, hash, unchanged }] of files.entries())
     if (unchanged && fileRows[index] !== rowsOf.get(hash))
       throw new Fault("UNREAD_FILES", `${name}: ${fileRows[index]} of ${rowsOf.get(hash)} rows are known`);

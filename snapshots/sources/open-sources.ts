@@ -42,7 +42,7 @@ export interface SourcesOptions {
   /** The start of the run. Rows may be up to five minutes later. */
   now: Date;
   /** The files of the current snapshot. Those that are unchanged are not read. */
-  known?: KnownFiles | undefined;
+  knownFiles?: KnownFiles | undefined;
   /** The files that a run in parts was planned with. */
   pinned?: PinnedFiles | undefined;
   /** A local folder for DuckDB's spill files. */
@@ -59,14 +59,14 @@ export interface SourcesOptions {
  * they are read. Throws UNREAD_FILES when files are not read and their rows are not known.
  */
 export async function openSources(folder: SourceFolder, options: SourcesOptions): Promise<Sources> {
-  const { known, pinned } = options;
+  const { knownFiles, pinned } = options;
   await using opened = new AsyncDisposableStack();
   const { listed, instance } = await openListed(folder, options, opened);
   const rowDigests = await withConnection(instance, digestKind);
   const files = listed.flatMap((source) => source.files);
   const contents = await hashContents(files, filesOfOthers(options));
   if (pinned) requirePinned(pinned, folder, contents);
-  const comparable = known?.rowDigests === rowDigests ? known.files : undefined;
+  const comparable = knownFiles?.rowDigests === rowDigests ? knownFiles.files : undefined;
   const unchanged = findUnchanged(listed[0]!, contents, comparable);
   const isRead = (file: SourceFile) => !unchanged.has(file);
   const [markets, scores] = (await inTurn(listed, (source) =>
@@ -192,8 +192,8 @@ async function openListed(
  * Files that other parts of a run read, by name. The part that reads a file hashes it, and the plan says what is in it.
  * If each part hashed all files, that would be a fortieth of the work of a run in twelve parts.
  */
-function filesOfOthers({ known, pinned }: SourcesOptions): Map<string, NamedContent> {
-  const unread = new Set(known?.files.map(({ hash }) => hash));
+function filesOfOthers({ knownFiles, pinned }: SourcesOptions): Map<string, NamedContent> {
+  const unread = new Set(knownFiles?.files.map(({ hash }) => hash));
   return new Map(pinned?.files.flatMap((file) => (unread.has(file.hash) ? [[file.name, file]] : [])));
 }
 
@@ -213,20 +213,20 @@ function requirePinned(
 }
 
 /**
- * Finds the known ones among the files of markets. None counts as unchanged when `known` is undefined, because other
- * rules were in force, or when two files have the same rows, since their ids are then the same too.
+ * Finds the known ones among the files of markets. None counts as unchanged when `knownFiles` is undefined, because
+ * other rules were in force, or when two files have the same rows, since their ids are then the same too.
  */
 function findUnchanged(
   { folder: { unfetched = new Map() }, files }: ListedSource,
   contents: Contents,
-  known: KnownFiles["files"] | undefined,
+  knownFiles: KnownFiles["files"] | undefined,
 ): Map<SourceFile, SourceFileRef> {
-  const byHash = new Map(known?.map((file) => [file.hash, file]));
+  const byHash = new Map(knownFiles?.map((file) => [file.hash, file]));
   const hashes = files.flatMap((file) => contents.get(file)?.hash ?? []);
   const all = [...hashes, ...[...unfetched.values()].map(({ hash }) => hash)];
   // Files without rows share no ids, and often have the same bytes.
   const filled = all.filter((hash) => byHash.get(hash)?.rows !== 0);
-  const comparable = known !== undefined && new Set(filled).size === filled.length;
+  const comparable = knownFiles !== undefined && new Set(filled).size === filled.length;
   if (!comparable && unfetched.size > 0)
     throw new Fault("UNREAD_FILES", "files that were not fetched must be read");
   if (!comparable) return new Map();

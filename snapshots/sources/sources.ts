@@ -55,7 +55,7 @@ export interface PinnedFiles {
  * Opens the sources without reading known files that have not changed. Throws SourceRefusal when they are not the
  * pinned ones.
  */
-export type OpenSources = (known: KnownFiles | undefined, pinned?: PinnedFiles) => Promise<Sources>;
+export type OpenSources = (knownFiles: KnownFiles | undefined, pinned?: PinnedFiles) => Promise<Sources>;
 
 /** Markets from `from` (inclusive) or the oldest, to `before` (exclusive) or the newest. */
 export interface KeyRange {
@@ -94,7 +94,7 @@ export interface Sources {
    * ended. Throws SourceRefusal when a row breaks a rule or a file has changed. Nothing may be published before the
    * iteration has ended.
    */
-  markets(known?: KnownRows, range?: KeyRange): AsyncIterable<RenderedMarket[]>;
+  markets(knownRows?: KnownRows, range?: KeyRange): AsyncIterable<RenderedMarket[]>;
   /** In the archive's order, without rows whose id or time breaks a rule. */
   keys(): AsyncIterable<FiledKey[]>;
   /** Identifies how row digests are computed. Digests of different kinds cannot be compared. */
@@ -163,8 +163,8 @@ export class RefusalList {
 
   /** The places break one rule. `total` counts all such places, named or not. */
   addAll(rule: string, places: readonly Refusal[], total: number): void {
-    const known = this.#byRule.get(rule) ?? [];
-    this.#byRule.set(rule, [...known, ...places.slice(0, placesPerRule - known.length)]);
+    const before = this.#byRule.get(rule) ?? [];
+    this.#byRule.set(rule, [...before, ...places.slice(0, placesPerRule - before.length)]);
     this.#totals.set(rule, (this.#totals.get(rule) ?? 0) + total);
   }
 
@@ -187,8 +187,8 @@ export class RefusalList {
 
 /** `row 17 (label)`, or only the label when the row has no number. */
 export function describeRow(row: unknown, label: unknown): string {
-  const shown = typeof label === "string" ? label.slice(0, 100) : "null";
-  return row === null ? shown : `row ${row} (${shown})`;
+  const text = typeof label === "string" ? label.slice(0, 100) : "null";
+  return row === null ? text : `row ${row} (${text})`;
 }
 
 /** Control characters, and characters that are invisible or change the direction of text. A space is none of them. */

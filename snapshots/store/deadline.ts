@@ -21,15 +21,15 @@ export function inTime<T>(seconds: number, working: Promise<T>): Promise<T> {
 }
 
 /**
- * Waits at most `seconds` for work, or until `given` is aborted. Either aborts the signal that the work got, and ends
- * the wait even if the work ignores it. Throws DEADLINE, the reason of `given`, or the work's own error.
+ * Waits at most `seconds` for work, or until `outer` is aborted. Either aborts the signal that the work got, and ends
+ * the wait even if the work ignores it. Throws DEADLINE, the reason of `outer`, or the work's own error.
  */
 export async function within<T>(
   seconds: number,
   work: (signal: AbortSignal) => Promise<T>,
-  given?: AbortSignal,
+  outer?: AbortSignal,
 ): Promise<T> {
-  given?.throwIfAborted();
+  outer?.throwIfAborted();
   const over = new AbortController();
   const ended = Promise.withResolvers<never>();
   const end = (reason: unknown) => {
@@ -37,13 +37,13 @@ export async function within<T>(
     ended.reject(reason);
   };
   const timer = setTimeout(() => end(late(seconds)), seconds * 1000);
-  const giveUp = () => end(given?.reason);
-  given?.addEventListener("abort", giveUp, { once: true });
+  const giveUp = () => end(outer?.reason);
+  outer?.addEventListener("abort", giveUp, { once: true });
   try {
     return await Promise.race([work(over.signal), ended.promise]);
   } finally {
     clearTimeout(timer);
-    given?.removeEventListener("abort", giveUp);
+    outer?.removeEventListener("abort", giveUp);
   }
 }
 

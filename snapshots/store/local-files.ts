@@ -50,9 +50,9 @@ export function ownerMark(pid = process.pid): string {
 export function ownerRuns(match: RegExpExecArray): boolean | undefined {
   const [, where, pid, started] = match;
   if (where !== machine()) return undefined;
-  const found = processOf(Number(pid));
-  if (!found) return false;
-  if (found.started !== undefined && started !== undefined) return found.started === started;
+  const owner = processOf(Number(pid));
+  if (!owner) return false;
+  if (owner.started !== undefined && started !== undefined) return owner.started === started;
   // Another process may have got the id since, unless it is our own.
   return Number(pid) === process.pid || undefined;
 }
@@ -127,7 +127,7 @@ function isRunning(pid: number): boolean {
   }
 }
 
-let known: string | undefined;
+let machineId: string | undefined;
 
 /** Names the scope in which a process id is unique: the machine, its current boot, and the container. */
 function machine(): string {
@@ -139,12 +139,12 @@ function machine(): string {
       return "";
     }
   };
-  known ??= sha256(
+  machineId ??= sha256(
     JSON.stringify([
       hostname(),
       unlessMissing(() => readFileSync("/proc/sys/kernel/random/boot_id", "utf8")),
       unlessMissing(() => readlinkSync("/proc/self/ns/pid")),
     ]),
   ).slice(0, 8);
-  return known;
+  return machineId;
 }

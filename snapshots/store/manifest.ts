@@ -27,7 +27,7 @@ import type { Storage } from "./storage.ts";
 const listModulus = 32;
 
 /** Divides a manifest into what is stored: its own object, and its parts by key. */
-export function divideManifest({ segments, scores, ...told }: Omit<Manifest, "parts" | "lists">): {
+export function divideManifest({ segments, scores, ...rest }: Omit<Manifest, "parts" | "lists">): {
   manifest: Manifest;
   stored: Buffer;
   parts: Map<string, Buffer>;
@@ -44,7 +44,7 @@ export function divideManifest({ segments, scores, ...told }: Omit<Manifest, "pa
     put(layout.segmentList, JSON.stringify({ formatVersion, segments: list })),
   );
   const parted = { lists: refs, scores: put(layout.scoreLines, scoreText(scores)) };
-  const root: ManifestRoot = { ...told, parts: parted };
+  const root: ManifestRoot = { ...rest, parts: parted };
   return { manifest: { ...root, lists, segments, scores }, stored: Buffer.from(JSON.stringify(root)), parts };
 }
 
@@ -100,7 +100,7 @@ export async function readParts(
     const scoresKey = layout.scoreLines(scoresRef.hash);
     return readScoreText(scoresKey, await read(scoresKey, scoresRef));
   };
-  const known = new Map(near?.lists.map((list, index) => [near.parts.lists[index]!.hash, list]));
+  const listByHash = new Map(near?.lists.map((list, index) => [near.parts.lists[index]!.hash, list]));
   let [segments, markets] = [0, 0];
   const unlessLost = <T>(work: Promise<T>) =>
     work.catch((error) => {
@@ -108,11 +108,11 @@ export async function readParts(
       lost(error);
       return undefined;
     });
-  const [scores, found] = await Promise.all([
+  const [scores, segmentLists] = await Promise.all([
     near?.parts.scores.hash === scoresRef.hash ? near.scores : unlessLost(readScores()),
     inParallel(lists, async (ref) => {
       const list =
-        known.get(ref.hash) ?? (await unlessLost(readParsed(read, layout.segmentList, ref)))?.segments;
+        listByHash.get(ref.hash) ?? (await unlessLost(readParsed(read, layout.segmentList, ref)))?.segments;
       segments += list?.length ?? 0;
       if (segments > maxSegments)
         throw new CorruptObjectError(key, `it has more than ${maxSegments} segments`);
@@ -120,9 +120,9 @@ export async function readParts(
       return list;
     }),
   ]);
-  if (!found.includes(undefined) && markets !== entry.counts.markets)
+  if (!segmentLists.includes(undefined) && markets !== entry.counts.markets)
     throw new CorruptObjectError(key, "its lists do not have as many markets as the commit says");
-  return { ...root, lists: found, segments: found.flatMap((list) => list ?? []), scores };
+  return { ...root, lists: segmentLists, segments: segmentLists.flatMap((list) => list ?? []), scores };
 }
 
 /** The part of a commit's entry that follows from its snapshot. */

@@ -40,14 +40,14 @@ const hashedPerStep = 128 * 1024;
 export async function readObject(
   storage: Storage,
   key: string,
-  { hash, bytes: told }: NamedObject,
+  { hash, bytes: size }: NamedObject,
   turn?: Turn,
 ): Promise<Buffer> {
-  if (told !== undefined) requireSize(key, told);
-  const bytes = await storage.get(key, { maxBytes: told ?? maxBytesOf(key) });
+  if (size !== undefined) requireSize(key, size);
+  const bytes = await storage.get(key, { maxBytes: size ?? maxBytesOf(key) });
   if (!bytes) throw new MissingObjectError(key);
   await turn?.(Math.ceil(bytes.length / hashedPerStep));
-  if (bytes.length !== (told ?? bytes.length) || sha256(bytes) !== hash) {
+  if (bytes.length !== (size ?? bytes.length) || sha256(bytes) !== hash) {
     throw new CorruptObjectError(key, "its content does not match its name");
   }
   return bytes;

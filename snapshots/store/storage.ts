@@ -123,9 +123,9 @@ export function listedOnce(storage: Storage, root: string): Storage {
     ...storage,
     async *list(prefix) {
       if (prefix.startsWith(root)) few ??= listFew();
-      const known = prefix.startsWith(root) ? await few : undefined;
-      if (!known) return void (yield* storage.list(prefix));
-      for (const info of known) if (info.key.startsWith(prefix)) yield info;
+      const infos = prefix.startsWith(root) ? await few : undefined;
+      if (!infos) return void (yield* storage.list(prefix));
+      for (const info of infos) if (info.key.startsWith(prefix)) yield info;
     },
   };
 }

@@ -131,15 +131,15 @@ export function checkAgreement(commit: Commit): void {
 /** A search gives up after this many commits in a row that cannot be believed: anybody may have put them there. */
 const maxRefused = 100;
 
-/** The newest commit from `known` on; with `trust` the newest that a trusted key signed, whatever stands between. */
+/** The newest commit from `start` on; with `trust` the newest that a trusted key signed, whatever stands between. */
 export async function newestTrustedFrom(
   storage: Storage,
-  known: Commit,
+  start: Commit,
   trust: Trust | undefined,
 ): Promise<Commit> {
-  if (!trust) return lastAfter(storage, known);
-  let newest = known;
-  for (let number = known.entry.commit + 1; number - newest.entry.commit <= maxRefused; number += 1) {
+  if (!trust) return lastAfter(storage, start);
+  let newest = start;
+  for (let number = start.entry.commit + 1; number - newest.entry.commit <= maxRefused; number += 1) {
     const commit = await judge(storage, trust, number);
     if (!commit) break;
     if (!(commit instanceof Error)) newest = commit;
@@ -154,7 +154,7 @@ export async function judge(
   number: number,
 ): Promise<Commit | CorruptObjectError | undefined> {
   const read = () => readCommit(storage, number);
-  const found = await unless(CorruptObjectError, read, (error) => error);
-  if (found === undefined || found instanceof Error) return found;
-  return trust.refusalOfCommit(found) ?? found;
+  const commit = await unless(CorruptObjectError, read, (error) => error);
+  if (commit === undefined || commit instanceof Error) return commit;
+  return trust.refusalOfCommit(commit) ?? commit;
 }

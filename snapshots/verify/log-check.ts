@@ -161,8 +161,8 @@ async function checkTrees(
       if (!isNewest && layout.logCheckpointOf(size) !== key)
         throw new CorruptObjectError(key, `it is of ${size} entries`);
       if (size > leaves.length) await part.requireLater(size, key);
-      const known = heads[size];
-      if (known && !known.equals(head)) throw new CorruptObjectError(key, "it is of another log");
+      const expected = heads[size];
+      if (expected && !expected.equals(head)) throw new CorruptObjectError(key, "it is of another log");
     }, publishAgain),
   );
 }
@@ -174,11 +174,11 @@ async function checkTrees(
 function checkpointIn(key: string, bytes: Buffer, trust: Trust | undefined): TreeHead {
   const note = bytes.toString();
   const parsed = () => ({ ...parseCheckpoint(note), lacking: undefined });
-  const said =
+  const verdict =
     trust?.checkpoint(note) ?? unlessSync(NoteError, parsed, ({ message }) => ({ reason: message }));
-  if ("reason" in said) throw new CorruptObjectError(key, said.reason);
-  if (key === layout.logCheckpoint && said.lacking) throw new CorruptObjectError(key, said.lacking);
-  return said;
+  if ("reason" in verdict) throw new CorruptObjectError(key, verdict.reason);
+  if (key === layout.logCheckpoint && verdict.lacking) throw new CorruptObjectError(key, verdict.lacking);
+  return verdict;
 }
 
 /**

@@ -105,15 +105,15 @@ function readValue(shape: Shape, json: string): string | number | boolean | unde
 const [mostRemembered, longestRemembered] = [4096, 512];
 
 function remembering<Value>(read: (json: string) => Value | undefined): (json: string) => Value | undefined {
-  const known = new Map<string, Value>();
+  const cache = new Map<string, Value>();
   return (json) => {
-    const before = known.get(json);
+    const before = cache.get(json);
     if (before !== undefined) return before;
     const value = read(json);
     if (value === undefined || json.length > longestRemembered) return value;
-    if (known.size === mostRemembered) known.clear();
+    if (cache.size === mostRemembered) cache.clear();
     // A copy, since a part of a match keeps the whole text of its market in memory.
-    known.set(Buffer.from(json, "latin1").toString("latin1"), value);
+    cache.set(Buffer.from(json, "latin1").toString("latin1"), value);
     return value;
   };
 }
@@ -138,13 +138,13 @@ function outlinerOf(version: string): (line: Uint8Array) => Outline | undefined 
     return { field: row?.field, read: remembering(read) };
   });
   return (line) => {
-    const found = pattern.exec(bufferOf(line).toString("latin1"));
-    if (!found) return undefined;
+    const match = pattern.exec(bufferOf(line).toString("latin1"));
+    if (!match) return undefined;
     const values: Record<string, unknown> = {};
     const outline: Record<string, unknown> = { id: "", question: "", resolvedAt: 0, values };
     for (let place = 0; place < readers.length; place += 1) {
       const { head, field, read } = readers[place]!;
-      const value = read(found[place + 1]!);
+      const value = read(match[place + 1]!);
       if (value === undefined) return undefined;
       if (field) values[field] = value;
       else if (head) outline[head] = value;

@@ -20,7 +20,7 @@ import { maxRunBytes } from "../store/layout.ts";
 import { outliners } from "./market-pattern.ts";
 
 /** A page whose bytes have been compared with its hash and its length. */
-export interface AskedPage {
+export interface PageToCheck {
   pageKey: string;
   segmentKey: string;
   stored: Uint8Array;
@@ -32,14 +32,14 @@ export interface AskedPage {
 /** The rows of a page from the oldest, or what is wrong with it or with its segment. */
 type JudgedPage = { rows: Outline[] } | { key: string; reason: string };
 
-export function judgePage(asked: AskedPage): JudgedPage {
+export function judgePage(page: PageToCheck): JudgedPage {
   const faultOf = ({ key, reason }: CorruptObjectError) => ({ key, reason });
-  return unlessSync(CorruptObjectError, () => ({ rows: checkPage(asked) }), faultOf);
+  return unlessSync(CorruptObjectError, () => ({ rows: checkPage(page) }), faultOf);
 }
 
 /** From the oldest market. */
-function checkPage({ pageKey, segmentKey, page, feedVersion, ...told }: AskedPage): Outline[] {
-  const stored = Buffer.from(told.stored.buffer, told.stored.byteOffset, told.stored.length);
+function checkPage({ pageKey, segmentKey, page, feedVersion, stored: bytes }: PageToCheck): Outline[] {
+  const stored = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);
   const wrongTable = (what: string) =>
     new CorruptObjectError(segmentKey, `its page table is wrong about ${what} of ${pageKey}`);
   const whole = readWholePage(stored, page.runs);
@@ -86,7 +86,7 @@ export class PageCheck {
   #asked = 0;
   #failure: Error | undefined;
 
-  async ask(page: AskedPage): Promise<JudgedPage> {
+  async ask(page: PageToCheck): Promise<JudgedPage> {
     this.#asked += 1;
     if (this.#asked <= askedBeforeThreads) return judgePage(page);
     if (this.#failure) throw this.#failure;
@@ -119,4 +119,4 @@ export class PageCheck {
 
 // In such a thread this module answers every page, in order.
 if (workerData === threadMark)
-  parentPort!.on("message", (asked: AskedPage) => parentPort!.postMessage(judgePage(asked)));
+  parentPort!.on("message", (page: PageToCheck) => parentPort!.postMessage(judgePage(page)));

@@ -114,12 +114,12 @@ export async function checkExports(
   for (const kind of [layout.exportedChanges, layout.exportRecord])
     await check.each(storage.list(kind.prefix), async ({ key, bytes }, part) => {
       const record = await part.attempt(async () => {
-        const found = await readExported<ExportRecord | ChangeFiles>(storage, kind, hashIn(key));
-        if (!found) throw new MissingObjectError(key);
-        const refusal = trust?.refusalOf(kind(hashIn(key)), found);
+        const exported = await readExported<ExportRecord | ChangeFiles>(storage, kind, hashIn(key));
+        if (!exported) throw new MissingObjectError(key);
+        const refusal = trust?.refusalOf(kind(hashIn(key)), exported);
         if (refusal) throw refusal;
-        if ("snapshotId" in found) await requireCommitOf(key, found);
-        return found;
+        if ("snapshotId" in exported) await requireCommitOf(key, exported);
+        return exported;
       });
       if (record) part.count(key, bytes);
       for (const file of record?.files ?? []) {

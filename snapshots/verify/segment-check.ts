@@ -66,10 +66,10 @@ export async function checkSegment(
     });
   };
   // While a page waits for its worker, both threads hold it.
-  const found = await check.each(pages, readRows, { bytes: ({ bytes }) => 2 * bytes });
-  const rows = found.flatMap((own) => own ?? []);
+  const pageRows = await check.each(pages, readRows, { bytes: ({ bytes }) => 2 * bytes });
+  const rows = pageRows.flatMap((own) => own ?? []);
   const [digests, ids, words] = beside;
-  if (found.includes(undefined) || !digests || !ids || !words) return undefined;
+  if (pageRows.includes(undefined) || !digests || !ids || !words) return undefined;
   for (const [ordinal, row] of rows.entries()) {
     const before = rows[ordinal - 1];
     if (before && compareKeys(before, row) >= 0)
@@ -140,7 +140,7 @@ function checkIndex(
   check: StoreCheck,
   key: string,
   stored: Buffer,
-  made: { pages: readonly Page[]; rows: readonly Outline[]; words: WordsRef },
+  parts: { pages: readonly Page[]; rows: readonly Outline[]; words: WordsRef },
   feed: string,
 ): void {
   const header = readIndexHeader(key, stored);
@@ -148,11 +148,11 @@ function checkIndex(
   const { columns } = openColumns(key, stored);
   const fields = fieldsIn(columns);
   const others = fields.length < columns.length;
-  const whole = !others && (isKnownFeed(feed) || fieldsBeyond(fields, made.rows).length === 0);
-  const again = () => encodeSegment(made.pages, columnsOf(made.rows), made.words, fields).equals(stored);
+  const whole = !others && (isKnownFeed(feed) || fieldsBeyond(fields, parts.rows).length === 0);
+  const again = () => encodeSegment(parts.pages, columnsOf(parts.rows), parts.words, fields).equals(stored);
   if (whole && unlessSync(RangeError, again)) return;
   // Other columns or other sections come from another version.
-  const { wrong } = judgeHeader(key, header, made, feed);
+  const { wrong } = judgeHeader(key, header, parts, feed);
   wrong.push(...differencesFromHeader(key, stored));
   if (wrong.length > 0 || !others) {
     const where = [...new Set(wrong)].join(", ");

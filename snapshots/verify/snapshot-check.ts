@@ -102,11 +102,10 @@ export function snapshotCheck(
 
   async function passOver(part: StoreCheck, key: string, { bytes }: { bytes?: number }): Promise<void> {
     await part.attempt(async () => {
-      const found = listed.get(key);
-      if (found === undefined) throw new MissingObjectError(key);
-      if (found !== (bytes ?? found))
-        throw new CorruptObjectError(key, `it has ${found} bytes, not ${bytes}`);
-      part.passOver(key, found);
+      const size = listed.get(key);
+      if (size === undefined) throw new MissingObjectError(key);
+      if (size !== (bytes ?? size)) throw new CorruptObjectError(key, `it has ${size} bytes, not ${bytes}`);
+      part.passOver(key, size);
     });
   }
 
@@ -119,8 +118,8 @@ export function snapshotCheck(
       const { hash } = commit.manifest;
       if (!manifests.has(hash)) manifests.set(hash, await checkSnapshot(commit));
       const manifest = manifests.get(hash);
-      const { commit: number, publishedAt: _, withdrawn: __, ...told } = commit.entry;
-      if (manifest && !isDeepStrictEqual(told, snapshotEntryOf(manifest, told.feedVersion)))
+      const { commit: number, publishedAt: _, withdrawn: __, ...entry } = commit.entry;
+      if (manifest && !isDeepStrictEqual(entry, snapshotEntryOf(manifest, entry.feedVersion)))
         check.fault(layout.commit(number), "it disagrees with its manifest");
       return manifest;
     },
@@ -161,11 +160,11 @@ function checkManifest(key: string, manifest: Manifest, segments: readonly Check
     throw new CorruptObjectError(key, "its newestResolvedAt differs from its newest market's");
   }
   segments.forEach(({ index, ids }, position) => {
-    const told = manifest.segments[position]!;
+    const ref = manifest.segments[position]!;
     const refuse = (what: string) =>
-      new CorruptObjectError(key, `it names another ${what} than ${layout.segment(told.hash)} has`);
-    if (JSON.stringify(index) !== JSON.stringify(told.index)) throw refuse("index header");
-    if (ids.root !== told.ids.root) throw refuse("root of the ids");
+      new CorruptObjectError(key, `it names another ${what} than ${layout.segment(ref.hash)} has`);
+    if (JSON.stringify(index) !== JSON.stringify(ref.index)) throw refuse("index header");
+    if (ids.root !== ref.ids.root) throw refuse("root of the ids");
   });
 }
 
@@ -188,8 +187,8 @@ async function checkSources(check: StoreCheck, manifestKey: string, manifest: Ma
   const key = layout.sourceFiles(sources.hash);
   await check.attemptRead(key, sources, (bytes) => {
     const { files } = parseObject(key, bytes, SourceFiles);
-    const told = new Map(files.filter((file) => file.rows > 0).map((file) => [file.hash, file.rows]));
-    const same = told.size === rows.size && [...rows].every(([hash, count]) => told.get(hash) === count);
+    const listed = new Map(files.filter((file) => file.rows > 0).map((file) => [file.hash, file.rows]));
+    const same = listed.size === rows.size && [...rows].every(([hash, count]) => listed.get(hash) === count);
     if (whole && !same) throw new CorruptObjectError(key, "its numbers of rows are not those of the origins");
   });
 }
@@ -216,11 +215,11 @@ async function checkChangeRecord(
       newest = market;
     }
   }
-  const found = countsOf(await difference(sides));
-  const equal = (other: ChangeCounts) => JSON.stringify(found) === JSON.stringify({ ...found, ...other });
+  const actual = countsOf(await difference(sides));
+  const equal = (other: ChangeCounts) => JSON.stringify(actual) === JSON.stringify({ ...actual, ...other });
   if (!equal(counts) || (changeCounts && !equal(changeCounts)))
     throw new CorruptObjectError(key, "its counts differ from its markets, or from its commit's");
-  const lines = found.added + 2 * found.changed + found.removed;
+  const lines = actual.added + 2 * actual.changed + actual.removed;
   if (lines !== sides.before.size + sides.after.size)
     throw new CorruptObjectError(key, "it names a market that did not change");
   return record;
@@ -232,16 +231,16 @@ async function compareChangeRecord(
   record: ChangeRecord,
   { older, newer }: { older: Manifest; newer: Manifest },
 ): Promise<void> {
-  const told = { before: marketsOf(read, record.before), after: marketsOf(read, record.after) };
+  const markets = { before: marketsOf(read, record.before), after: marketsOf(read, record.after) };
   const differ = () => new CorruptObjectError(key, "it is not what differs between its snapshots");
   for await (const rows of differingRows(read, older, newer)) {
     for (const side of ["before", "after"] as const) {
       const row = rows[side];
-      const next = row && (await told[side].next()).value;
+      const next = row && (await markets[side].next()).value;
       if (row && !next?.line.equals(row.line)) throw differ();
     }
   }
-  for (const side of Object.values(told)) if (!(await side.next()).done) throw differ();
+  for (const side of Object.values(markets)) if (!(await side.next()).done) throw differ();
 }
 
 /** From the oldest market up. */

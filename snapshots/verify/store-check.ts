@@ -59,8 +59,8 @@ export class StoreCheck {
   readonly passedOver = new Set<string>();
   /** The bytes of what was counted or passed over, by key. */
   readonly #seen = new Map<string, number>();
-  /** The keys of what was told. */
-  readonly #told = { faults: new Set<string>(), unchecked: new Set<string>() };
+  /** The keys of what was reported. */
+  readonly #reported = { faults: new Set<string>(), unchecked: new Set<string>() };
 
   constructor(storage: Storage) {
     this.storage = storage;
@@ -128,7 +128,7 @@ export class StoreCheck {
 
   /** Tells of another fault of an object that may have one already. */
   fault(key: string, reason: string): void {
-    this.#told.faults.add(key);
+    this.#reported.faults.add(key);
     this.faults.push({ key, reason });
   }
 
@@ -136,8 +136,8 @@ export class StoreCheck {
   #tell(kind: "faults" | "unchecked", remarks: readonly Remark[]): void {
     for (const remark of remarks) {
       const { key } = remark;
-      if (!this.#told[kind].has(key)) this[kind].push(remark);
-      this.#told[kind].add(key);
+      if (!this.#reported[kind].has(key)) this[kind].push(remark);
+      this.#reported[kind].add(key);
     }
   }
 

@@ -224,8 +224,8 @@ async function isLeftArtefact(
     const record = await recordAt(storage, ref);
     if (key === cardKey(slug, ref.hash)) return drawCard(record).equals(bytes);
     const list = await scoreListAt(storage, scores.list);
-    const shown = new Map(renderProtocol({ ...others, site }, { record, hash: ref.hash }, list));
-    if (shown.get(key)?.equals(bytes)) return true;
+    const rendered = new Map(renderProtocol({ ...others, site }, { record, hash: ref.hash }, list));
+    if (rendered.get(key)?.equals(bytes)) return true;
   }
   return false;
 }

@@ -202,9 +202,9 @@ export async function findPart(run: Run, plan: PartsPlan, part: number): Promise
 
 /** In order. */
 export async function readParts(run: Run, plan: PartsPlan): Promise<PartRecord[]> {
-  const found = await inParallel(plan.parts.keys(), (index) => findPart(run, plan, index + 1));
-  const missing = found.flatMap((record, index) => (record ? [] : [index + 1]));
-  if (missing.length === 0) return found as PartRecord[];
+  const records = await inParallel(plan.parts.keys(), (index) => findPart(run, plan, index + 1));
+  const missing = records.flatMap((record, index) => (record ? [] : [index + 1]));
+  if (missing.length === 0) return records as PartRecord[];
   const parts = missing.map((part) => layout.runPart(run.name, part)).join(", ");
   const commands = missing.map((part) => `\n  publish … --part ${part} --run ${run.name}`).join("");
   throw new Fault(
@@ -234,8 +234,8 @@ async function readTrusted<Name extends unknown[], T extends { digest: string; n
 
 /** The commit on which a run builds; undefined where it makes the first. */
 export async function plannedCommit({ storage }: Run, { commit }: PartsPlan): Promise<Commit | undefined> {
-  const found = commit ? await readCommit(storage, commit.commit) : undefined;
-  if (found?.digest === commit?.digest) return found;
+  const stored = commit ? await readCommit(storage, commit.commit) : undefined;
+  if (stored?.digest === commit?.digest) return stored;
   throw new Fault(
     "RUN_MISMATCH",
     `${storage.location}: ${layout.commit(commit!.commit)} is not the commit that the run was planned on; plan another`,

@@ -51,14 +51,14 @@ export async function publishPart(options: PartOptions, name: string, part: numb
   const planned = plan.parts[part - 1];
   if (!planned)
     throw new Fault("RUN_MISMATCH", `the run ${name} has ${plan.parts.length} parts, and none is ${part}`);
-  const known = await findPart(run, plan, part);
-  if (known && !known.refused) return known;
+  const record = await findPart(run, plan, part);
+  if (record && !record.refused) return record;
   const [started, before] = [performance.now(), process.cpuUsage()];
   const make = async () =>
     retryWithoutDamaged(options, await plannedCommit(run, plan), (previous) =>
       writeRange(run, plan, part, previous),
     );
-  const made =
+  const result =
     planned.markets === 0
       ? nothing
       : await unless(SourceRefusal, make, ({ counted }) => ({ ...nothing, refused: [...counted] }));
@@ -67,7 +67,7 @@ export async function publishPart(options: PartOptions, name: string, part: numb
     formatVersion,
     plan: plan.digest,
     part,
-    ...made,
+    ...result,
     seconds: {
       elapsed: (performance.now() - started) / 1e3,
       processor: (used.user + used.system) / 1e6,
@@ -76,9 +76,9 @@ export async function publishPart(options: PartOptions, name: string, part: numb
   return (await findPart(run, plan, part))!;
 }
 
-type Made = Pick<PartRecord, "refused" | "segments" | "pages" | "markets" | "newestResolvedAt" | "objects">;
+type Part = Pick<PartRecord, "refused" | "segments" | "pages" | "markets" | "newestResolvedAt" | "objects">;
 
-const nothing: Made = { segments: [], pages: 0, markets: 0, newestResolvedAt: 0, objects: [] };
+const nothing: Part = { segments: [], pages: 0, markets: 0, newestResolvedAt: 0, objects: [] };
 
 /** `previous` is the snapshot that the run builds on. */
 async function writeRange(
@@ -86,7 +86,7 @@ async function writeRange(
   plan: PartsPlan,
   part: number,
   previous: PreviousSnapshot | undefined,
-): Promise<Made> {
+): Promise<Part> {
   const { storage, sources: open, temporaryDirectory, warn, progress = () => {} } = run;
   const { markets: total, keys } = plan.parts[part - 1]!;
   const range = rangeOf(plan, part);

@@ -91,9 +91,9 @@ async function updateTiles(publicTree: PublicTree, newest: Commit, log?: RunLog)
     const others = wanted.filter((tile) => tile.level === "entries" && !isLast(tile));
     if (leaves && (await areRight(storage, others, leaves))) return putTiles(publicTree, all, ofTail, leaves);
   }
-  const known = await entriesUpTo(storage, newest);
+  const ofCommits = await entriesUpTo(storage, newest);
   // The tail may be wrong. Then tiles tell the hashes of what is gone.
-  for (const entries of [known.map((entry, place) => entry ?? ofTail[place]), known]) {
+  for (const entries of [ofCommits.map((entry, place) => entry ?? ofTail[place]), ofCommits]) {
     const leaves = await leavesOf(storage, newest, entries);
     if (leaves) return putTiles(publicTree, all, entries, leaves);
   }
@@ -148,16 +148,16 @@ async function updateCheckpoint(
 
   /** Whether a stored checkpoint shows that another publisher went on. Throws when it is of another tree. */
   const isFollowed = async (at: string, stored: string | undefined): Promise<boolean> => {
-    const said = stored === undefined ? undefined : trust.checkpoint(stored);
-    if (!said || "reason" in said) return false;
-    const evidence = [evidenceIn(at, said)];
+    const checkpoint = stored === undefined ? undefined : trust.checkpoint(stored);
+    if (!checkpoint || "reason" in checkpoint) return false;
+    const evidence = [evidenceIn(at, checkpoint)];
     const { fault, followed } = await believe(storage, newest, { trust, evidence }, tree);
     if (fault) throw fault;
     return followed === true;
   };
 
   const bySize = layout.logCheckpointOf(size);
-  const before = log?.stored?.shown;
+  const before = log?.stored?.note;
   const isStored = before !== undefined && (await publicTree.holds(bySize, Buffer.from(before)));
   const stored = isStored ? before : await readNote(storage, bySize);
   // Another tree of this size may have been signed since those that remember one were asked.
@@ -166,17 +166,17 @@ async function updateCheckpoint(
   // Must be kept before anybody sees it.
   await file?.keep(own);
 
-  const asked = witnesses?.policy.witnesses ?? [];
-  const keys = [key, ...trusted, ...(cosigner ? [cosigner] : []), ...asked.map((witness) => witness.key)];
-  const known = mergeNotes(own, stored, keys);
-  const { text, signatures } = parseNote(known);
+  const members = witnesses?.policy.witnesses ?? [];
+  const keys = [key, ...trusted, ...(cosigner ? [cosigner] : []), ...members.map((witness) => witness.key)];
+  const current = mergeNotes(own, stored, keys);
+  const { text, signatures } = parseNote(current);
   const lineOf = ({ name, id }: VerifierKey) =>
     signatures.find((each) => each.name === name && each.id === id);
-  const lacking = asked.filter((witness) => !lineOf(witness.key));
+  const lacking = members.filter((witness) => !lineOf(witness.key));
   // The checkpoint is stored with its cosignatures, so that readers who require them never see it without.
   const answers = (await witnesses?.ask(lacking, submissionOf(storage, own, tree))) ?? [];
   const lines = answers.flatMap((answer) => ("line" in answer ? [`${answer.line}\n`] : []));
-  const note = lines.length > 0 ? mergeNotes(`${text}\n${lines.join("")}`, known, keys) : known;
+  const note = lines.length > 0 ? mergeNotes(`${text}\n${lines.join("")}`, current, keys) : current;
 
   /** Returns what is stored then; undefined when another publisher went on. */
   const mergeInto = async (at: string, note: string): Promise<string | undefined> => {
@@ -196,7 +196,7 @@ async function updateCheckpoint(
 
   const merged = await mergeInto(bySize, note);
   if (merged !== undefined) await mergeInto(layout.logCheckpoint, merged);
-  return asked.map(({ name, key }) => {
+  return members.map(({ name, key }) => {
     const line = lineOf(key);
     if (line) return { name, time: timeOf(key.kind, line.signature) ?? 0 };
     const answer = answers.find(({ witness }) => witness.key === key)!;

@@ -61,7 +61,7 @@ interface AtHand {
 }
 
 /** The newest commit, and the public tree as it was listed before that was found. */
-interface Shown {
+interface PublicState {
   /** What the publisher of a later commit changes after the listing has another tag. */
   tree: PublicTree;
   commit: Commit;
@@ -83,19 +83,19 @@ export async function updateMutableObjects(
   // Nobody trusts what a run makes without a key, yet it has to be shown.
   const trust = signing.key && trustOf(signing);
   /** Lists the public tree, unless `listing` has done so, and finds the newest commit. `before` was the newest. */
-  const showNewest = async (before: Commit, listing?: Storage): Promise<Shown> => ({
+  const showNewest = async (before: Commit, listing?: Storage): Promise<PublicState> => ({
     tree: await listPublicTree(storage, faulty, listing),
     commit: await newestTrustedFrom(storage, before, trust),
   });
-  const { commit: known } = atHand;
+  const { commit: start } = atHand;
   let { log } = atHand;
-  let shown = await showNewest(known, log?.storage);
-  if (log && shown.commit.digest !== known.digest) {
+  let state = await showNewest(start, log?.storage);
+  if (log && state.commit.digest !== start.digest) {
     log = undefined;
-    shown = await showNewest(known);
+    state = await showNewest(start);
   }
-  const { tree } = shown;
-  const witnessed = await updateLog(tree, shown.commit, signing, log);
+  const { tree } = state;
+  const witnessed = await updateLog(tree, state.commit, signing, log);
   const named = await namedIn(tree, site, names);
   const addresses = named.site === null ? undefined : { ...named, site: named.site };
 
@@ -107,12 +107,12 @@ export async function updateMutableObjects(
    */
   async function updatePublicNames(): Promise<number> {
     for (let round = 0; round < maxRounds; round += 1) {
-      const { commit } = shown;
+      const { commit } = state;
       const isStillNewest = async () =>
         (await newestTrustedFrom(storage, commit, trust)).entry.commit === commit.entry.commit;
       let outcome: NamesUpdate = "disturbed";
       try {
-        outcome = await updateNamesTo(shown, atHand, addresses, trust);
+        outcome = await updateNamesTo(state, atHand, addresses, trust);
       } catch (error) {
         // Once a later commit stands, a collection may delete what only this one reaches.
         if (!(error instanceof MissingObjectError) || (await isStillNewest())) throw error;
@@ -120,7 +120,7 @@ export async function updateMutableObjects(
       if (outcome === "same") return commit.entry.commit;
       // A later commit may have kept a name that this round has just replaced, so its publisher would not put it right.
       if (outcome === "changed" && (await isStillNewest())) return commit.entry.commit;
-      shown = await showNewest(commit);
+      state = await showNewest(commit);
     }
     throw new StorageError(`${storage.location}: other publishers keep changing the public names; run again`);
   }
@@ -138,13 +138,13 @@ async function namedIn(
   site: Site | undefined,
   names: NonNullable<SiteOptions["names"]>,
 ): Promise<Named> {
-  const told = Object.fromEntries(Object.entries(names).filter(([, value]) => value !== undefined));
-  const complete = (before: Named): Named => ({ ...before, ...told });
+  const defined = Object.fromEntries(Object.entries(names).filter(([, value]) => value !== undefined));
+  const complete = (before: Named): Named => ({ ...before, ...defined });
   const { api: alone, ...others } = complete(nothingNamed);
   const file = layout.siteFile("api.json");
-  const asTold = (await site?.files(alone, others))?.get(file);
+  const expected = (await site?.files(alone, others))?.get(file);
   // Mostly the store names nothing else, so it need not be read.
-  if (asTold && (await tree.holds(file, asTold))) return { api: alone, ...others };
+  if (expected && (await tree.holds(file, expected))) return { api: alone, ...others };
   return complete(await publishedNames(tree.storage));
 }
 
@@ -153,7 +153,7 @@ type NamesUpdate = "same" | "changed" | "disturbed";
 
 /** Brings the names, and with `addresses` the artefacts, to a commit. */
 async function updateNamesTo(
-  { tree, commit }: Shown,
+  { tree, commit }: PublicState,
   atHand: AtHand,
   addresses: Addresses | undefined,
   trust: Trust | undefined,

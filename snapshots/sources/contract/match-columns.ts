@@ -44,9 +44,9 @@ export function matchColumns(
   columns: readonly NamedType[],
   empty: ReadonlySet<string> = new Set(),
 ) {
-  const found: Findings = { faults: [], extra: [], latest, empty };
-  const fields = matchFields(members, columns, "", found);
-  const { faults, extra } = found;
+  const result: Findings = { faults: [], extra: [], latest, empty };
+  const fields = matchFields(members, columns, "", result);
+  const { faults, extra } = result;
   return { fields, rowRules: [...rowRules, ...sizeRules(fields)], faults, extra };
 }
 
@@ -60,21 +60,21 @@ function matchFields(
   members: Members,
   types: readonly NamedType[],
   prefix: string,
-  found: Findings,
+  result: Findings,
 ): FileField[] {
   const names = Object.keys(members).map(sourceName);
-  for (const [name] of types) if (!names.includes(name)) found.extra.push(prefix + name);
+  for (const [name] of types) if (!names.includes(name)) result.extra.push(prefix + name);
   const otherwise = writtenOtherwise(names, types, prefix);
-  found.faults.push(...otherwise.faults);
+  result.faults.push(...otherwise.faults);
   return Object.entries(members).flatMap(([published, shape]) => {
     const name = sourceName(published);
     const [type, again] = types.flatMap((one) => (one[0] === name ? [one[1]] : []));
     if (!type || again) {
-      if (again) found.faults.push({ column: prefix + name, rule: "must not be there twice" });
-      else if (!otherwise.names.has(name)) found.faults.push({ column: prefix + name, rule: "is missing" });
+      if (again) result.faults.push({ column: prefix + name, rule: "must not be there twice" });
+      else if (!otherwise.names.has(name)) result.faults.push({ column: prefix + name, rule: "is missing" });
       return [];
     }
-    const matched = matchShape(shape, type, prefix + name, found);
+    const matched = matchShape(shape, type, prefix + name, result);
     return matched ? [{ name, published, shape: matched }] : [];
   });
 }
@@ -87,13 +87,13 @@ function writtenOtherwise(
 ): { names: ReadonlySet<string>; faults: SchemaFault[] } {
   const there = new Set(types.map(([name]) => name));
   const lookAlikes = new Map(types.map(([name]) => [letters(name), name]));
-  const found = wanted.flatMap((name): [string, string][] => {
+  const pairs = wanted.flatMap((name): [string, string][] => {
     const other = there.has(name) ? undefined : lookAlikes.get(letters(name));
     return other === undefined ? [] : [[name, other]];
   });
-  const [names, others] = [found.map(([name]) => name), found.map(([, other]) => prefix + other)];
+  const [names, others] = [pairs.map(([name]) => name), pairs.map(([, other]) => prefix + other)];
   const rule = `must be written ${names.join(", ")}: names are in lower case, with underscores between words`;
-  return { names: new Set(names), faults: found.length > 0 ? [{ column: others.join(", "), rule }] : [] };
+  return { names: new Set(names), faults: pairs.length > 0 ? [{ column: others.join(", "), rule }] : [] };
 }
 
 const letters = (name: string) => name.replaceAll(/[_\s-]/g, "").toLowerCase();
@@ -109,19 +109,19 @@ const zoneHelp =
   "of times in UTC, pyarrow makes it with pa.timestamp('us', tz='UTC'), Spark of its TIMESTAMP with " +
   "spark.sql.parquet.outputTimestampType=TIMESTAMP_MICROS, and a script with ::TIMESTAMPTZ";
 
-function matchShape(shape: Shape, type: DuckDBType, path: string, found: Findings): FileShape | undefined {
+function matchShape(shape: Shape, type: DuckDBType, path: string, result: Findings): FileShape | undefined {
   const fault = (rule: string) => {
-    found.faults.push({ column: path, value: shorten(type.alias ?? type.toString()), rule });
+    result.faults.push({ column: path, value: shorten(type.alias ?? type.toString()), rule });
     return undefined;
   };
   const refuse = (expected: string) => fault(`must be of type ${expected}`);
-  const rules = rulesOf(shape, found.latest);
+  const rules = rulesOf(shape, result.latest);
   const is = (expected: DuckDBTypeId) => type.typeId === expected;
   switch (shape.kind) {
     case "any": {
       const named = faultyName(type, path);
       if (named) {
-        found.faults.push(named);
+        result.faults.push(named);
         return undefined;
       }
       if (new RegExp(`[${unwanted}]`, "u").test(`${type}`)) return fault(controlsRule);
@@ -129,13 +129,13 @@ function matchShape(shape: Shape, type: DuckDBType, path: string, found: Finding
     }
     case "list": {
       if (!is(DuckDBTypeId.LIST)) return refuse("LIST");
-      if (found.empty.has(path)) return { nullable: false, kind: "list", of: leaf("VARCHAR", []) };
-      const of = matchShape(shape.of, (type as DuckDBListType).valueType, `${path}[]`, found);
+      if (result.empty.has(path)) return { nullable: false, kind: "list", of: leaf("VARCHAR", []) };
+      const of = matchShape(shape.of, (type as DuckDBListType).valueType, `${path}[]`, result);
       return of && { nullable: false, kind: "list", of };
     }
     case "struct": {
       if (!is(DuckDBTypeId.STRUCT)) return refuse("STRUCT");
-      const fields = matchFields(shape.members, membersOf(type as DuckDBStructType), `${path}.`, found);
+      const fields = matchFields(shape.members, membersOf(type as DuckDBStructType), `${path}.`, result);
       return { nullable: false, kind: "struct", fields };
     }
     case "integer":

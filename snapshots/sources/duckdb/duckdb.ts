@@ -207,9 +207,9 @@ export function selectFromAll(groups: readonly AlikeFiles[], expressions: string
 
 /** What DuckDB says about a file that it cannot read, on one line. Throws errors that are not the file's fault. */
 export function readingFault(error: unknown): string {
-  const [said = ""] = faultOf(error).split("\n");
-  const unfinished = /too small to be a Parquet file|[Nn]o magic bytes/.test(said);
-  return `cannot be read: ${said}${unfinished ? "; it is empty, or was not written to its end" : ""}`;
+  const [line = ""] = faultOf(error).split("\n");
+  const unfinished = /too small to be a Parquet file|[Nn]o magic bytes/.test(line);
+  return `cannot be read: ${line}${unfinished ? "; it is empty, or was not written to its end" : ""}`;
 }
 
 export const isOutOfMemory = (error: unknown) => messageOf(error).startsWith("Out of Memory");

@@ -30,13 +30,13 @@ import { identifier, quoted, textList } from "./sql-literals.ts";
  */
 export async function* readMarkets(
   source: OpenSource,
-  known: KnownRows | undefined,
+  knownRows: KnownRows | undefined,
   range: KeyRange | undefined,
 ): AsyncGenerator<RenderedMarket[]> {
-  const read: Reading = { kept: known?.kept, where: range ? withinRange(range) : "true" };
+  const read: Reading = { kept: knownRows?.kept, where: range ? withinRange(range) : "true" };
   try {
-    if (known && source.groups.length > 0)
-      await withConnection(source.instance, (session) => loadKnownRows(session, known.digests));
+    if (knownRows && source.groups.length > 0)
+      await withConnection(source.instance, (session) => loadKnownRows(session, knownRows.digests));
     for (const group of source.groups.flatMap(numberable)) yield* readGroup(source, group, read);
     await refuseChangedFiles(source);
   } catch (error) {
@@ -357,11 +357,11 @@ export function rowDigest({ fields, signature }: FileGroup, sound = boundedRow(f
 }
 
 /** Fills the session's table `known` (digest, ordinal). */
-async function loadKnownRows(connection: DuckDBConnection, known: KnownRows["digests"]): Promise<void> {
+async function loadKnownRows(connection: DuckDBConnection, batches: KnownRows["digests"]): Promise<void> {
   await connection.run("CREATE OR REPLACE TABLE known (digest UBIGINT, ordinal INTEGER)");
   const appender = await connection.createAppender("known");
   try {
-    for await (const { start, digests } of known) {
+    for await (const { start, digests } of batches) {
       for (let first = 0; first < digests.length; first += chunkRows) {
         const part = Array.from(digests.subarray(first, first + chunkRows));
         const chunk = DuckDBDataChunk.create([UBIGINT, INTEGER], part.length);

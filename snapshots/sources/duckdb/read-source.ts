@@ -33,14 +33,14 @@ export async function culpritOf(
 ): Promise<Pick<Refusal, "row" | "value"> | undefined> {
   const [, isCulprit] = culprits.find(([begin]) => rule.startsWith(begin)) ?? [];
   if (!isCulprit) return undefined;
-  const found = await connection
+  const result = await connection
     .runAndReadAll(
       `SELECT row, label, value FROM (SELECT row, label, unnest(${valuesAt(column)}) AS value
          FROM (SELECT row_number() OVER () - 1 AS row, ${identifier(label)}::VARCHAR AS label, * FROM ${table}))
        WHERE value IS NOT NULL AND ${isCulprit} LIMIT 1`,
     )
     .catch(() => undefined);
-  const [row, id, value] = found?.getRows()[0] ?? [];
+  const [row, id, value] = result?.getRows()[0] ?? [];
   return row === undefined ? undefined : { row: describeRow(row, id), value: String(value).slice(0, 100) };
 }
 

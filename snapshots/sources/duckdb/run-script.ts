@@ -86,7 +86,7 @@ async function runStatements(
   tell: (line: string) => void,
 ): Promise<void> {
   const refuse = (error: unknown, row?: string) => {
-    const rule = [`fails: ${said(error)}`, ...(row ? hintsFor(error, text) : [])].join("; ");
+    const rule = [`fails: ${gist(error)}`, ...(row ? hintsFor(error, text) : [])].join("; ");
     return new SourceRefusal([{ file: script, ...(row && { row }), rule }]);
   };
   // DuckDB has no message for a script without statements.
@@ -145,10 +145,10 @@ async function writeTables(
   directory: string,
 ): Promise<Record<SourceTable["name"], number>> {
   const refusals = new RefusalList();
-  const left: LeftTable[] = [];
+  const tables: LeftTable[] = [];
   for (const table of [marketsTable(undefined), protocolScoresTable(undefined)]) {
-    const found = await refusals.gather(() => checkedTable(connection, script, table));
-    if (found) left.push(found);
+    const checked = await refusals.gather(() => checkedTable(connection, script, table));
+    if (checked) tables.push(checked);
   }
   refusals.throwIfAny();
   // In one transaction an attached database shows both tables as they were at the same moment.
@@ -156,7 +156,7 @@ async function writeTables(
     throw new SourceRefusal([{ file: script, rule: "leaves a transaction open; end it with COMMIT" }]);
   });
   const rows = { markets: 0, protocol_scores: 0 };
-  for (const each of left) {
+  for (const each of tables) {
     const { name } = each.table;
     try {
       const result = await connection.runAndReadAll(
@@ -228,9 +228,9 @@ async function checkedTable(
   const refusals: Refusal[] = [];
   for (const fault of faults) {
     const { row, value } = (await culpritOf(connection, name, label, fault)) ?? {};
-    const told =
+    const details =
       row === undefined ? fault : { ...fault, row, value: `${JSON.stringify(value)}, ${fault.value}` };
-    refusals.push({ file, ...told });
+    refusals.push({ file, ...details });
   }
   throw new SourceRefusal(refusals);
 }
@@ -244,11 +244,11 @@ function withoutWideIntegers(type: string): string {
 }
 
 function unreadable(script: string, table: string, error: unknown): SourceRefusal {
-  return new SourceRefusal([{ file: tableOfScript(script, table), rule: `cannot be read: ${said(error)}` }]);
+  return new SourceRefusal([{ file: tableOfScript(script, table), rule: `cannot be read: ${gist(error)}` }]);
 }
 
 /** The first paragraph of DuckDB's message. A script that lacks memory is itself at fault: it can raise the limit. */
-function said(error: unknown): string {
+function gist(error: unknown): string {
   const message = isOutOfMemory(error)
     ? messageOf(error).replace(/\n\n.*/s, "; SET memory_limit = '4GB' in the script gives it more")
     : faultOf(error);

@@ -76,10 +76,10 @@ export async function groupFiles(
 
 async function matchFile(connection: DuckDBConnection, table: SourceTable, file: SourceFile) {
   const rows = readParquet({ files: [file] });
-  const describe = async (asked: boolean) => {
+  const describe = async (always: boolean) => {
     try {
       const result = await connection.run(`SELECT * FROM ${rows} LIMIT 0`);
-      return await ownColumns(connection, file, columnsOf(result), asked);
+      return await ownColumns(connection, file, columnsOf(result), always);
     } catch (error) {
       throw new SourceRefusal([{ file: file.name, rule: readingFault(error) }]);
     }
@@ -91,9 +91,9 @@ async function matchFile(connection: DuckDBConnection, table: SourceTable, file:
     columns = await describe(true);
     match = await matchRows(connection, table, ownOf(columns), rows);
   }
-  const { faults, ...found } = match;
+  const { faults, ...matched } = match;
   if (faults.length > 0) throw new SourceRefusal(faults.map((fault) => ({ file: file.name, ...fault })));
-  return { ...found, columns };
+  return { ...matched, columns };
 }
 
 /** As matchColumns; lists that have no item in any of the `rows`, which are SQL, may have items of any type. */
@@ -108,10 +108,10 @@ export async function matchRows(
   const lists = match.faults.flatMap(({ column }) => /^(.*?\[\].*?)\[\]/.exec(column)?.[1] ?? []);
   const empty = new Set<string>();
   for (const path of new Set(lists)) {
-    const found = await connection
+    const result = await connection
       .runAndReadAll(`SELECT 1 FROM ${rows} WHERE len(${valuesAt(`${path}[]`)}) > 0 LIMIT 1`)
       .catch(() => undefined);
-    if (found?.currentRowCount === 0) empty.add(path);
+    if (result?.currentRowCount === 0) empty.add(path);
   }
   return empty.size > 0 ? matchColumns(table, columns, empty) : match;
 }
@@ -128,16 +128,16 @@ interface Column {
 }
 
 /**
- * The columns of a file as DuckDB gives them, with their own names where it may have changed one, or when `asked`.
+ * The columns of a file as DuckDB gives them, with their own names where it may have changed one, or `always`.
  */
 async function ownColumns(
   connection: DuckDBConnection,
   file: SourceFile,
   given: readonly NamedType[],
-  asked: boolean,
+  always: boolean,
 ): Promise<Column[]> {
   const same = given.map((column) => ({ given: column, own: column }));
-  if (!asked && !hasNumbered(given)) return same;
+  if (!always && !hasNumbered(given)) return same;
   const result = await connection.runAndReadAll(
     `SELECT name, num_children::INTEGER FROM parquet_schema(${fileList([file])}) ORDER BY column_id`,
   );
@@ -183,26 +183,26 @@ function typeIn(node: Node, type: DuckDBType): DuckDBType | undefined {
   if (type instanceof DuckDBStructType) {
     if (children.length !== type.entryNames.length) return undefined;
     const types = children.map((child, n) => typeIn(child, type.entryTypes[n]!));
-    const known = types.filter((one) => one !== undefined);
-    return known.length === types.length
+    const resolved = types.filter((one) => one !== undefined);
+    return resolved.length === types.length
       ? new DuckDBStructType(
           children.map(({ name }) => name),
-          known,
+          resolved,
         )
       : undefined;
   }
   if (type instanceof DuckDBListType) {
     // A group may stand between a list and its items, and older writers repeat the item itself.
     for (const item of [children[0]?.children[0], children[0], node]) {
-      const found = item && typeIn(item, type.valueType);
-      if (found) return new DuckDBListType(found);
+      const itemType = item && typeIn(item, type.valueType);
+      if (itemType) return new DuckDBListType(itemType);
     }
     return undefined;
   }
   if (type instanceof DuckDBMapType) {
     const value = children[0]?.children[1];
-    const found = value && typeIn(value, type.valueType);
-    return found && new DuckDBMapType(type.keyType, found);
+    const valueType = value && typeIn(value, type.valueType);
+    return valueType && new DuckDBMapType(type.keyType, valueType);
   }
   return children.length > 0 ? undefined : type;
 }

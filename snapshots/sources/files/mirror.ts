@@ -18,7 +18,7 @@ interface MirrorOptions {
   /** Called with the number of bytes as they arrive. */
   progress?: (step: string, done: number, of: number) => void;
   /** Files that need not be fetched if they are unchanged. */
-  known?: KnownFiles | undefined;
+  knownFiles?: KnownFiles | undefined;
 }
 
 const folderName = new RegExp(`^run-${ownerPattern}[0-9A-Za-z]{6}$`);
@@ -33,7 +33,7 @@ const folderName = new RegExp(`^run-${ownerPattern}[0-9A-Za-z]{6}$`);
 export async function mirrorSources(
   s3: S3Location,
   client: S3Client,
-  { cacheDirectory, progress = () => {}, known }: MirrorOptions,
+  { cacheDirectory, progress = () => {}, knownFiles }: MirrorOptions,
 ): Promise<Required<Omit<SourceFolder, "script">> & { downloaded: Size }> {
   const storage = s3Storage(s3, client);
   const cache = join(cacheDirectory, sha256(storage.location));
@@ -47,7 +47,7 @@ export async function mirrorSources(
   });
   const close = () => rm(directory, { recursive: true, force: true });
   try {
-    const byListing = new Map(known?.files.flatMap((file) => (file.listed ? [[file.listed, file]] : [])));
+    const byListing = new Map(knownFiles?.files.map((file) => [file.listed, file]));
     const digests = new Map(listed.map(({ name, fingerprint }) => [name, fingerprint]));
     const unfetched = new Map<string, SourceFileRef>();
     for (const [name, fingerprint] of digests) {

@@ -49,7 +49,7 @@ export async function listSourceFiles(folder: SourceFolder, name: SourceTable["n
   const info = await statOf(root, single);
   if (info && !info.isDirectory()) names.add(single);
   for (const below of [...(info?.isDirectory() ? [single] : []), name])
-    for (const found of await namesBelow(root, below)) names.add(found);
+    for (const file of await namesBelow(root, below)) names.add(file);
   if (!listed) await names.judge(root, () => namesIn(root));
   const files = await Promise.all(names.files.map((name) => sourceFile(folder, name)));
   const passed = [...names.passed];
@@ -133,11 +133,11 @@ export function refuseDifferences(
   { changed, added } = { changed: changedRule, added: addedRule },
 ): void {
   const refusals = new RefusalList();
-  const [old, found] = [before, after].map(
+  const [old, fresh] = [before, after].map(
     (files) => new Map(files.map((file) => [file.name, file.fingerprint])),
   );
   for (const { name, fingerprint } of before)
-    if (found!.get(name) !== fingerprint) refusals.add({ file: name, rule: changed });
+    if (fresh!.get(name) !== fingerprint) refusals.add({ file: name, rule: changed });
   for (const { name } of after) if (!old!.has(name)) refusals.add({ file: name, rule: added });
   refusals.throwIfAny();
 }
@@ -196,10 +196,10 @@ export class SourceNames {
     const single = `${this.#source}.parquet`;
     if (name.startsWith(`${single}/`)) this.#isFolder = true;
     else if (name !== single && !name.startsWith(`${this.#source}/`)) return false;
-    const [, folder, ...found] = anyLog.exec(name) ?? [];
+    const [, folder, ...groups] = anyLog.exec(name) ?? [];
     const passed = passedPart(folder ?? name);
     if (folder !== undefined && passed === undefined)
-      this.#tables.set(folder, formats[found.findIndex((part) => part !== undefined)]!);
+      this.#tables.set(folder, formats[groups.findIndex((part) => part !== undefined)]!);
     else if (passed !== undefined && /\/$|\.parquet$/i.test(passed)) this.passed.add(passed);
     else if (passed === undefined && name.endsWith(".parquet")) return this.files.push(name) > 0;
     else if (passed === undefined && otherEnding.test(name)) this.#misnamed.push(name);
@@ -233,7 +233,7 @@ export class SourceNames {
       const none = this.files.length + this.#misnamed.length === 0 && !this.#isFolder;
       if (none) {
         const here = [...this.passed, ...this.#others];
-        const there = shown(here.length > 0 ? here : await names());
+        const there = summary(here.length > 0 ? here : await names());
         const missing = `is missing, and there is no Parquet file below ${folder} in ${location}`;
         refusals.add({ file: single, rule: there ? `${missing}; there is ${there}` : missing });
       }
@@ -255,10 +255,10 @@ const isPassed = (name: string) => unread.test(name);
 export function passedWarning(names: readonly string[]): string[] {
   if (names.length === 0) return [];
   const what = names.length === 1 ? "1 file or folder" : `${names.length} files and folders`;
-  return [`passed over ${what} named _*, .* or tmp_*.parquet: ${shown(names)}`];
+  return [`passed over ${what} named _*, .* or tmp_*.parquet: ${summary(names)}`];
 }
 
-function shown(names: readonly string[]): string {
+function summary(names: readonly string[]): string {
   const more = names.length > shownNames ? ", …" : "";
   return names.toSorted().slice(0, shownNames).join(", ") + more;
 }
@@ -273,14 +273,14 @@ export type Contents = ReadonlyMap<SourceFile, ObjectRef | { hash?: undefined; f
 /** Does not hash files whose content is known by their name, as long as they have as many bytes. */
 export async function hashContents(
   files: readonly SourceFile[],
-  known: ReadonlyMap<string, ObjectRef>,
+  byName: ReadonlyMap<string, ObjectRef>,
 ): Promise<Contents> {
   // A new buffer for each of many small files would cost more than reading them does.
   const buffers: Buffer[] = [];
   const hashOne = async (file: SourceFile): Promise<ObjectRef> => {
     const hash = createHash("sha256");
     await using handle = await open(file.path);
-    const content = known.get(file.name);
+    const content = byName.get(file.name);
     if (content && (await handle.stat()).size === content.bytes)
       return { hash: content.hash, bytes: content.bytes };
     const part = buffers.pop() ?? Buffer.allocUnsafeSlow(partBytes);

@@ -74,7 +74,7 @@ function diskCache({ directory, maxBytes, warn }: DiskCacheOptions) {
   let writing = false;
   /** Bytes that this process has written since it last looked at the folder; infinite before it first looks. */
   let sinceSweep = Number.POSITIVE_INFINITY;
-  let told = false;
+  let warned = false;
 
   /** Undefined where no object of at most `maxBytes` is kept. Never throws. */
   async function read(hash: string, maxBytes: number): Promise<Buffer | undefined> {
@@ -185,9 +185,9 @@ function diskCache({ directory, maxBytes, warn }: DiskCacheOptions) {
     try {
       return await work();
     } catch (error) {
-      if (!told)
+      if (!warned)
         warn(`${directory}: objects are read from the store instead of this cache: ${messageOf(error)}`);
-      told = true;
+      warned = true;
       return undefined;
     }
   }

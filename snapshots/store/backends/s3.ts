@@ -157,9 +157,9 @@ export function s3Storage(
       if (!answer) return undefined;
       try {
         const { Body = [], ContentLength } = answer;
-        const [told = 0, most] = [ContentLength, range?.bytes ?? maxBytes];
+        const [size = 0, most] = [ContentLength, range?.bytes ?? maxBytes];
         // Beyond `most`, nothing is read, whatever Content-Length says.
-        const body = await readAll(Body as AsyncIterable<Uint8Array>, told > most ? 0 : most, (bytes) => {
+        const body = await readAll(Body as AsyncIterable<Uint8Array>, size > most ? 0 : most, (bytes) => {
           throw tooLarge(key, ContentLength ?? bytes, most);
         });
         if (body.length !== (ContentLength ?? body.length))

@@ -21,9 +21,9 @@ export async function readCommit(storage: Storage, number: number): Promise<Comm
  */
 export async function newestCommit(storage: Storage, hint?: number): Promise<Commit | undefined> {
   const start = hint ?? (await readChecked(storage))?.commit ?? 0;
-  const found = start > 0 ? await lastFrom(storage, start) : undefined;
-  const isLast = found && found.entry.commit < start + mostSteps;
-  return isLast ? found : lastFrom(storage, (await listCommits(storage)).at(-1) ?? 0);
+  const last = start > 0 ? await lastFrom(storage, start) : undefined;
+  const isLast = last && last.entry.commit < start + mostSteps;
+  return isLast ? last : lastFrom(storage, (await listCommits(storage)).at(-1) ?? 0);
 }
 
 /** After so many commits that follow a hint, the others are listed, which takes fewer requests. */
@@ -45,13 +45,13 @@ async function lastFrom(storage: Storage, number: number): Promise<Commit | unde
   return next.value ? lastAfter(storage, next.value, number + mostSteps) : commit.value;
 }
 
-/** The last of the commits that follow `known`, or `known` itself. Goes no further than the number `highest`. */
+/** The last of the commits that follow `start`, or `start` itself. Goes no further than the number `highest`. */
 export async function lastAfter(
   storage: Storage,
-  known: Commit,
+  start: Commit,
   highest = Number.POSITIVE_INFINITY,
 ): Promise<Commit> {
-  let last = known;
+  let last = start;
   while (last.entry.commit < highest) {
     const next = await readCommit(storage, last.entry.commit + 1);
     if (!next) break;

@@ -116,16 +116,16 @@ export async function entriesUpTo(storage: Storage, newest: Commit): Promise<Ent
 }
 
 /**
- * The hashes of all entries. `known` are those that the commits tell, where they have been read. Where a commit is gone,
- * its entry's hash is taken from the tiles. Undefined when the hashes do not give the tree that `newest` names, which
- * vouches for all of them.
+ * The hashes of all entries. `ofCommits` are those that the commits tell, where they have been read. Where a commit is
+ * gone, its entry's hash is taken from the tiles. Undefined when the hashes do not give the tree that `newest` names,
+ * which vouches for all of them.
  */
 export async function leavesOf(
   storage: Storage,
   newest: Commit,
-  known?: Entries,
+  ofCommits?: Entries,
 ): Promise<Buffer[] | undefined> {
-  const entries = known ?? (await entriesUpTo(storage, newest));
+  const entries = ofCommits ?? (await entriesUpTo(storage, newest));
   const gone = [...entries.keys()].filter((place) => !entries[place]).map((start) => ({ start, count: 1 }));
   const tiles = tilesUpTo(storage, newest);
   const hashes = (await unless(TileError, () => headsOf(tiles, newest.entry.commit, gone)))?.values();

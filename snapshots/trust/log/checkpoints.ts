@@ -26,7 +26,7 @@ export interface StoredCheckpoint {
   checkpoint: NotedCheckpoint | undefined;
   refused: UntrustedError | undefined;
   /** The note that stands for the newest, whatever it is; undefined when there is none. */
-  shown?: string | undefined;
+  note?: string | undefined;
 }
 
 /**
@@ -44,9 +44,9 @@ export async function storedCheckpoint(storage: Storage, trust: Trust, least = 0
     lacking !== undefined && lacking >= least
       ? downFrom(lacking, least)
       : await newestSizes(storage, checkpoint?.size ?? 0);
-  const known = least > 0 && Number.isFinite(least) ? [least] : [];
-  for (let at = 0; at < sizes.length + known.length; at += readAtOnce) {
-    const some = [...sizes, ...known].slice(at, at + readAtOnce);
+  const last = least > 0 && Number.isFinite(least) ? [least] : [];
+  for (let at = 0; at < sizes.length + last.length; at += readAtOnce) {
+    const some = [...sizes, ...last].slice(at, at + readAtOnce);
     const read = some.map((size) => readCheckpoint(storage, trust, layout.logCheckpointOf(size)));
     const good = (await Promise.all(read)).find((each) => each.checkpoint)?.checkpoint;
     if (good && lacking !== undefined && good.size >= lacking)
@@ -71,13 +71,13 @@ async function readCheckpoint(
   trust: Trust,
   key: string,
 ): Promise<StoredCheckpoint & { lacking?: number }> {
-  const shown = await readNote(storage, key);
-  const none = { checkpoint: undefined, refused: undefined, shown };
-  if (shown === undefined) return none;
-  const found = trust.checkpoint(shown);
-  if ("reason" in found) return { ...none, refused: new UntrustedError(key, found.reason) };
-  if (found.lacking === undefined) return { ...none, checkpoint: found };
-  return { ...none, refused: new UntrustedError(key, found.lacking), lacking: found.size };
+  const note = await readNote(storage, key);
+  const none = { checkpoint: undefined, refused: undefined, note };
+  if (note === undefined) return none;
+  const checkpoint = trust.checkpoint(note);
+  if ("reason" in checkpoint) return { ...none, refused: new UntrustedError(key, checkpoint.reason) };
+  if (checkpoint.lacking === undefined) return { ...none, checkpoint };
+  return { ...none, refused: new UntrustedError(key, checkpoint.lacking), lacking: checkpoint.size };
 }
 
 /** This size and those below, from the largest down, to `least`. */

@@ -23,9 +23,9 @@ type RecordKind = "commit" | "run" | "export";
 export interface LogReader {
   /**
    * The newest commit; undefined when there is none. Where keys are trusted, it is that of the newest checkpoint which
-   * counts. Throws CorruptObjectError when `known` is gone, or the log does not continue the one taken up before.
+   * counts. Throws CorruptObjectError when `start` is gone, or the log does not continue the one taken up before.
    */
-  newest(known: Commit | undefined): Promise<Commit | undefined>;
+  newest(start: Commit | undefined): Promise<Commit | undefined>;
   /** The checkpoint of the log that was taken up, or else the store's; undefined when there is none. */
   checkpoint(): Promise<NotedCheckpoint | undefined>;
   /** Why the newest that the store shows is not taken up; undefined when it is. */
@@ -40,11 +40,11 @@ export interface LogReader {
 /** A reader that believes whoever can write to the store. */
 export function readAnyLog(storage: Storage): LogReader {
   return {
-    async newest(known) {
-      const commit = await newestCommit(storage, known?.entry.commit);
-      if (!commit || !known || commit.entry.commit >= known.entry.commit) return commit;
+    async newest(start) {
+      const commit = await newestCommit(storage, start?.entry.commit);
+      if (!commit || !start || commit.entry.commit >= start.entry.commit) return commit;
       const reason = `it is gone, and commit ${commit.entry.commit} the newest`;
-      throw new CorruptObjectError(layout.commit(known.entry.commit), reason);
+      throw new CorruptObjectError(layout.commit(start.entry.commit), reason);
     },
     checkpoint: () => anyCheckpoint(storage),
     refusal: () => undefined,
@@ -176,12 +176,12 @@ async function requireContinued(
 }
 
 /** The last commit of a log, which tiles or commits show to be that. */
-async function lastOf(storage: Storage, log: TreeHead, known: Commit | undefined): Promise<Commit> {
+async function lastOf(storage: Storage, log: TreeHead, start: Commit | undefined): Promise<Commit> {
   const { size } = log;
   const commit = await readCommit(storage, size);
   const key = layout.commit(size);
   if (!commit) throw new CorruptObjectError(key, `it is gone, and ${layout.logCheckpoint} names it`);
-  if (commit.digest === known?.digest) return commit;
+  if (commit.digest === start?.digest) return commit;
   const tree = await unless(CorruptObjectError, () => LogTree.upTo(storage, commit));
   if (tree?.head.equals(log.head)) return commit;
   throw new CorruptObjectError(

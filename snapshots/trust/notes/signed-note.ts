@@ -57,7 +57,7 @@ export function openNote(note: string, keys: readonly VerifierKey[]) {
   const unchecked: VerifierKey[] = [];
   const lines: string[] = [];
   for (const { name, id, signature, line } of signatures) {
-    const key = keys.find((known) => known.name === name && known.id === id);
+    const key = keys.find((each) => each.name === name && each.id === id);
     if (!key || signers.includes(key)) continue;
     const finding = checkSignature(key, text, signature);
     if (finding === "wrong") throw new NoteError(`the signature of ${name}+${id} is wrong`);
@@ -137,10 +137,10 @@ export function signCheckpoint({ key, cosigner }: SigningKeys, { size, head }: T
 /** Checks no signature. Throws NoteError when the checkpoint is malformed. */
 export function parseCheckpoint(note: string): Checkpoint {
   const { text } = parseNote(note);
-  const said = checkpointIn(text);
-  if (!said || said.extended || said.size < 1 || said.size >= 1e10)
+  const checkpoint = checkpointIn(text);
+  if (!checkpoint || checkpoint.extended || checkpoint.size < 1 || checkpoint.size >= 1e10)
     throw new NoteError("it is not a checkpoint");
-  return { origin: said.origin, size: said.size, head: Buffer.from(said.head) };
+  return { origin: checkpoint.origin, size: checkpoint.size, head: Buffer.from(checkpoint.head) };
 }
 
 // The notes that records of a store carry. Their second line is no number, so that nobody takes one for a checkpoint.

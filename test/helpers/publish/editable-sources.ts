@@ -70,10 +70,10 @@ export async function publishCounted(
   { freely = true, change = (sources) => sources, ...choices }: RunChoices = {},
 ): Promise<CountedRun> {
   const counts = { rendered: 0 };
-  const sources: OpenSources = async (known) => {
+  const sources: OpenSources = async (knownFiles) => {
     const opened = await openSources(
       { path: directory },
-      { now: publishTime, temporaryDirectory: folder, known },
+      { now: publishTime, temporaryDirectory: folder, knownFiles },
     );
     const changed = change(opened);
     return {
