@@ -40,7 +40,7 @@ export interface CopiedCommands {
 const runner = `
   const [, scripts, from] = process.argv;
   const { runProgram } = await import(scripts + "/program.ts");
-  const { Shell } = await import(scripts + "/cli.ts");
+  const { shellOf } = await import(scripts + "/cli.ts");
   process.on("message", async ({ name, args }) => {
     const said = { stdout: "", stderr: "" };
     const [stdout, stderr] = Object.keys(said).map((to) => ({ write: (text) => (said[to] += text) }));
