@@ -2,7 +2,6 @@ import { type FileHandle, open, stat, truncate } from "node:fs/promises";
 import { crc32 } from "node:zlib";
 import { Change, linesFromEnd } from "../../proxy/site/client/client.ts";
 import { maxLine, segmentsOf } from "../../proxy/site/client/trees.ts";
-import { idOfLine, memberOfLine } from "../../snapshots/format/market-line.ts";
 import { hexOf, leafHash, rootOf, rootOver, type Subtree } from "../../snapshots/format/tree.ts";
 
 const piece = 2 ** 20;
@@ -54,10 +53,13 @@ export async function wholeLines(path: string): Promise<number> {
   return lines;
 }
 
-/** Writes lines to a file that is open for it, in large pieces, and closes it. */
+/**
+ * Writes lines to a file that is open for it, in large pieces, and closes it. Memory holds one piece, in a buffer that
+ * grows to the longest line.
+ */
 export class LineWriter {
   readonly #file: FileHandle;
-  #waiting: Buffer[] = [];
+  #waiting = Buffer.allocUnsafe(2 * written);
   #bytes = 0;
   #busy = false;
 
@@ -68,17 +70,23 @@ export class LineWriter {
   /** Takes a line without its end. Returns a promise when the disk must catch up: await it before the next line. */
   write(line: Buffer | string): Promise<void> | undefined {
     if (this.#busy) throw new Error("a line came while earlier ones are being written");
-    // A copy, since whoever reads lines uses their buffer again.
-    const bytes = Buffer.from(line);
-    this.#waiting.push(bytes, newline);
-    this.#bytes += bytes.length + newline.length;
+    const most = this.#bytes + line.length * (typeof line === "string" ? maxUtf8Bytes : 1) + 1;
+    if (most > this.#waiting.length) this.#waiting = Buffer.concat([this.#waiting], 2 * most);
+    this.#bytes +=
+      typeof line === "string"
+        ? this.#waiting.write(line, this.#bytes)
+        : line.copy(this.#waiting, this.#bytes);
+    this.#waiting[this.#bytes] = lineEnd;
+    this.#bytes += 1;
     return this.#bytes >= written ? this.#flush() : undefined;
   }
 
   async #flush(): Promise<void> {
     this.#busy = true;
-    await this.#file.appendFile(Buffer.concat(this.#waiting, this.#bytes));
-    [this.#waiting, this.#bytes, this.#busy] = [[], 0, false];
+    for (let at = 0; at < this.#bytes; )
+      at += (await this.#file.write(this.#waiting, at, this.#bytes - at)).bytesWritten;
+    this.#bytes = 0;
+    this.#busy = false;
   }
 
   async close(): Promise<void> {
@@ -90,19 +98,19 @@ export class LineWriter {
   }
 }
 
-const newline = Buffer.of(lineEnd);
-
-/** A file for `linesFromEnd`. */
+/** A file for `linesFromEnd`. Pieces of one length share memory: use one before you ask for the next. */
 export async function fileOf(path: string) {
   const file = await open(path);
   const { size } = await file.stat();
+  let bytes = new ArrayBuffer(0);
   return {
     size,
     slice: (start: number, end: number) => ({
       async arrayBuffer(): Promise<ArrayBuffer> {
-        const { bytesRead, buffer } = await file.read(new Uint8Array(end - start), { position: start });
+        if (bytes.byteLength !== end - start) bytes = new ArrayBuffer(end - start);
+        const { bytesRead } = await file.read(new Uint8Array(bytes), { position: start });
         if (bytesRead < end - start) throw new Error(`${path} became shorter while it was read`);
-        return buffer.buffer;
+        return bytes;
       },
     }),
     [Symbol.asyncDispose]: () => file.close(),
@@ -110,7 +118,14 @@ export async function fileOf(path: string) {
 }
 
 /** Archives are sorted by this key, descending: by time, then by id. */
-const sortKeyOf = (text: Buffer) => `${memberOfLine(text, "resolvedAt")}${idOfLine(text)}`;
+function sortKeyOf(text: Buffer): string {
+  // No string in a record can hold these characters unescaped, and free-form JSON comes after them.
+  const at = text.indexOf(resolvedAt) + resolvedAt.length;
+  return text.toString("latin1", at, at + 24) + idOf(text);
+}
+
+const resolvedAt = Buffer.from(',"resolvedAt":"');
+const idOf = (text: Buffer) => text.toString("latin1", 7, 43);
 
 /**
  * Writes a new archive: the old one without the markets that `changes` names, and with the markets that it puts, each
@@ -127,10 +142,11 @@ export async function mergeChanges(archive: string, changes: string, into: strin
   try {
     let put = await puts.next();
     for await (const line of linesOf(archive)) {
-      if (named.has(idOfLine(line))) continue;
+      if (named.has(idOf(line))) continue;
       for (; !put.done && put.value.key > sortKeyOf(line); put = await puts.next())
         await writer.write(put.value.text);
-      await writer.write(line);
+      const full = writer.write(line);
+      if (full) await full;
     }
     for (; !put.done; put = await puts.next()) await writer.write(put.value.text);
   } finally {
