@@ -1,14 +1,16 @@
 import { once } from "node:events";
 import { mkdir, mkdtemp, readdir, rm } from "node:fs/promises";
+import { createServer } from "node:http";
 import { connect } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { listen, openQuota } from "../../proxy/start.ts";
 import { directoryStorage } from "../../snapshots/store/backends/directory.ts";
 import { call, outcome, until } from "../helpers/http/proxy-client.ts";
 import { type ProxyCommand, startProxyCommand } from "../helpers/http/proxy-command.ts";
 import { publishArchive } from "../helpers/publish/records.ts";
-import { findNode } from "../helpers/servers/programs.ts";
+import { findNode, serveLocally } from "../helpers/servers/programs.ts";
 
 let directory: string;
 let proxies: ProxyCommand[];
@@ -26,6 +28,22 @@ function start(env: Record<string, string>, node?: string): ProxyCommand {
   proxies.push(proxy);
   return proxy;
 }
+
+test("what a server cannot listen on or count in is refused by its setting", async () => {
+  const { port, stop } = await serveLocally(createServer());
+  const counted = { directory, log: { warn() {} } };
+  const limits = { quotaSeconds: 1, quotaOpenSeconds: 1 };
+  await expect(listen(createServer(), { host: "127.0.0.1", port }, "METRICS_PORT")).rejects.toThrow(
+    `METRICS_PORT ${port} is taken by another process; set METRICS_PORT to a free one.`,
+  );
+  await expect(listen(createServer(), { host: "192.0.2.1", port: 0 })).rejects.toThrow(
+    "HOST 192.0.2.1 cannot be listened on: ",
+  );
+  await expect(openQuota({ quotaStore: "." }, counted, limits)).rejects.toThrow(
+    "QUOTA_STORE cannot be used: ",
+  );
+  await stop();
+});
 
 describe("npm run proxy", () => {
   const nodes = { "this Node": process.execPath, "the oldest": findNode("22") };

@@ -106,7 +106,7 @@ export const faults: readonly Fault[] = [
   {
     name: "a copy keeps what has changed",
     file: "scripts/copy/lines.ts",
-    text: "if (named.has(idOfLine(line))) continue;",
+    text: "if (named.has(idOf(line))) continue;",
     fault: "",
   },
   {
