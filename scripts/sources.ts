@@ -60,8 +60,8 @@ export function sourcesAt(
   };
 
   /**
-   * Reads everything that the sources hold, and prints its warnings. Throws SourceRefusal with everything that a publish
-   * would refuse.
+   * Reads everything that the sources hold, and prints its warnings. Throws SourceRefusal with everything that a
+   * publish would refuse.
    */
   async function inspect(): Promise<Inspection> {
     const { warn } = shell;

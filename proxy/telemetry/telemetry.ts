@@ -1,9 +1,11 @@
 import type { IncomingMessage } from "node:http";
 import type { Logger } from "pino";
 import { Counter, Gauge, Histogram, Registry } from "prom-client";
+import type { Catalog } from "../../snapshots/read/catalog/catalog.ts";
 import { isPrivate, type Trust } from "../access/identity.ts";
 import type { Exchange } from "../exchange.ts";
-import type { ProxyServices } from "../services.ts";
+import type { PublicObjects } from "../origin/origin.ts";
+import type { Quota } from "../quota/quota.ts";
 
 /** An answered request. None of the values is spelled by the client, so the number of label values is bounded. */
 export interface Answered {
@@ -74,8 +76,8 @@ export type Recorder = ReturnType<typeof createRecorder>;
 
 /**
  * Returns a function that begins the record of a request, for log and metrics, and returns the one that ends it. The
- * status is undefined if the answer was not sent completely. Warns once when a load balancer seems to stand in front and TRUST_PROXY is not
- * set.
+ * status is undefined if the answer was not sent completely. Warns once when a load balancer seems to stand in front
+ * and TRUST_PROXY is not set.
  */
 export function createRecorder(log: Logger, metrics: Metrics, trust: Trust | undefined) {
   let warned = trust !== undefined;
@@ -117,9 +119,18 @@ export function createRecorder(log: Logger, metrics: Metrics, trust: Trust | und
   };
 }
 
+interface Measured {
+  catalog: Catalog;
+  objects: PublicObjects;
+  quota: Quota;
+  pollAge: () => number;
+  now: () => number;
+  metrics: Metrics;
+}
+
 /** Read at every scrape. Over several processes the worst value is shown; memory and connections are summed. */
 export function registerGauges(
-  { catalog, objects, quota, pollAge, now, metrics: { registry, gauge } }: ProxyServices,
+  { catalog, objects, quota, pollAge, now, metrics: { registry, gauge } }: Measured,
   connections: () => Promise<number>,
 ): void {
   const registers = [registry];

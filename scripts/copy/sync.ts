@@ -102,8 +102,8 @@ const maxQuestions = 6;
 /**
  * Asks for the current snapshot and the log's checkpoint for it, undefined where no key is trusted; this costs no unit.
  * So no unit is spent on a snapshot that no trusted key has signed, or that the log has left behind, which may be
- * withdrawn. Throws IntegrityError when the checkpoint does not count, ForkedLogError when its log is not the one of the
- * last run, and ApiError when the service stays behind the log.
+ * withdrawn. Throws IntegrityError when the checkpoint does not count, ForkedLogError when its log is not the one of
+ * the last run, and ApiError when the service stays behind the log.
  */
 async function askCurrent({ client, trusted }: SyncParts, state: CopyState | undefined) {
   const seen = state?.checkpoint;

@@ -169,8 +169,8 @@ export async function encodeChangePart(markets: readonly MarketLine[]): Promise<
 }
 
 /**
- * Lines are counted from 0, newest first. A table that lies gives a wrong difference: only `checked` compares it with the
- * lines, and whoever applies a difference checks the root of what comes out.
+ * Lines are counted from 0, newest first. A table that lies gives a wrong difference: only `checked` compares it with
+ * the lines, and whoever applies a difference checks the root of what comes out.
  */
 export class ChangePart {
   readonly lines: number;

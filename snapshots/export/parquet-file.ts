@@ -34,8 +34,8 @@ export async function writeTexts(path: string, storage: Storage, pages: AsyncIte
 }
 
 /**
- * Begins the file that `writeParquet` reads. `blocks` has the bytes of each block of rows, and `leaves` the leaf hash of
- * each row's text.
+ * Begins the file that `writeParquet` reads. `blocks` has the bytes of each block of rows, and `leaves` the leaf hash
+ * of each row's text.
  */
 export async function openTexts(path: string) {
   const file = await open(path, "w");

@@ -135,9 +135,9 @@ function monthOf(time: Date): number {
 }
 
 /**
- * The commit with this number, or the newest whose snapshot id begins with these 8 or more digits, if possible one whose
- * manifest is kept. Only `newest` and commits that it leads back to count: whoever can write to the store may have put
- * others there. Withdrawn ones count too, so that a rollback can be undone.
+ * The commit with this number, or the newest whose snapshot id begins with these 8 or more digits, if possible one
+ * whose manifest is kept. Only `newest` and commits that it leads back to count: whoever can write to the store may
+ * have put others there. Withdrawn ones count too, so that a rollback can be undone.
  */
 export async function findCommit(storage: Storage, target: string, newest: Commit): Promise<Commit> {
   const number = /^[1-9]\d{0,6}$/.test(target) ? Number(target) : undefined;

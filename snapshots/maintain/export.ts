@@ -125,8 +125,8 @@ async function exportCommit(storage: Storage, commit: Commit, newest: Commit, op
   const plan = await planFiles(storage, manifest, options.maxTextBytes);
   const exports = (await soundExports(storage, newest.entry, trust)).slice(0, newestExports);
   // Files by the root of their pages, from which they were made. Nobody reads them again to check that, so the exports
-  // must be trusted. They must be exports that stay: a collection may delete the files of others until the new record is
-  // there.
+  // must be trusted. They must be exports that stay: a collection may delete the files of others until the new record
+  // is there.
   const usable = exports
     .flatMap((record) => record.files)
     .filter((file) => isStored(file, stored) && file.stats);

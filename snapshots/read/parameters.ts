@@ -86,8 +86,8 @@ export function parseFilter(parameters: Parameters, isCanonical = false): Archiv
   const fields = filterFields.map((row) => parseField(row, reading));
   const conditions = [...fields, parseTimes(reading)].filter((condition) => condition !== undefined);
   const words = parseWords(reading, isCanonical);
-  // readParameters reads this text again. It percent-encodes only what would be read differently, so that a cursor, which
-  // carries it, stays short.
+  // readParameters reads this text again. It percent-encodes only what would be read differently, so that a cursor,
+  // which carries it, stays short.
   const pairs = [...reading.canonical].map(
     ([name, value]) => `${name}=${value.replace(/[\p{Cc} %&+]/gu, encodeURIComponent)}`,
   );

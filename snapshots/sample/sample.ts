@@ -28,8 +28,8 @@ export interface SampleOptions {
 export const sampleDefaults = { markets: 20_000, protocols: 100, days: 30, outcomes: 800, seed: 1 } as const;
 
 /**
- * Writes Parquet sources: `markets/part-00000.parquet` and following, and `protocol_scores.parquet`, which has one of the
- * `scores` for each protocol and day.
+ * Writes Parquet sources: `markets/part-00000.parquet` and following, and `protocol_scores.parquet`, which has one of
+ * the `scores` for each protocol and day.
  */
 export async function writeSample(options: SampleOptions) {
   const { directory, markets, protocols, days, outcomes, seed, threads } = options;

@@ -184,9 +184,9 @@ interface LogProof extends Pick<MarketProof, "snapshotId" | "commit" | "entry" |
 export type Logged = [commit: LogEntry, prove: () => Promise<LogProof>];
 
 /**
- * A query for what leads from a snapshot to the newest checkpoint. Without `asOf` it is that of the current commit while
- * the log goes on to one that this process has not taken up: readers refuse an answer that is not of the last commit of
- * its checkpoint.
+ * A query for what leads from a snapshot to the newest checkpoint. Without `asOf` it is that of the current commit
+ * while the log goes on to one that this process has not taken up: readers refuse an answer that is not of the last
+ * commit of its checkpoint.
  */
 export async function askProven<Plan>(
   catalog: Catalog,

@@ -56,8 +56,8 @@ export function trustOf({ key, trusted = [] }: Signing): Trust | undefined {
 
 /**
  * What is known of a log by records in the store that a trusted key signed, by the publisher's own file, and with
- * `witnesses` by what they have seen: to ask them, a publisher signs the current checkpoint again. A thief can delete the
- * records, but make none.
+ * `witnesses` by what they have seen: to ask them, a publisher signs the current checkpoint again. A thief can delete
+ * the records, but make none.
  */
 export async function recall(
   storage: Storage,

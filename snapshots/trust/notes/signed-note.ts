@@ -32,7 +32,8 @@ export function signNote(text: string, key: SigningKey): string {
 }
 
 /**
- * A line without its line feed. `time` is that of a cosignature, in seconds since 1970; a signature of Ed25519 has none.
+ * A line without its line feed. `time` is that of a cosignature, in seconds since 1970; a signature of Ed25519 has
+ * none.
  */
 export function signatureLine(key: SigningKey, text: string, time = Math.floor(Date.now() / 1000)): string {
   const signed = (parts: readonly Buffer[]) =>
@@ -46,10 +47,10 @@ export function signatureLine(key: SigningKey, text: string, time = Math.floor(D
 }
 
 /**
- * Checks the signatures of the keys given, and ignores those of others. Those in `unchecked`, which this platform cannot
- * check, count for nothing. The resulting note has the checked signatures alone: anybody can add lines of keys that
- * nobody knows. Throws NoteError when the note is malformed, when one of these keys' signatures is wrong, or when there
- * is none.
+ * Checks the signatures of the keys given, and ignores those of others. Those in `unchecked`, which this platform
+ * cannot check, count for nothing. The resulting note has the checked signatures alone: anybody can add lines of keys
+ * that nobody knows. Throws NoteError when the note is malformed, when one of these keys' signatures is wrong, or when
+ * there is none.
  */
 export function openNote(note: string, keys: readonly VerifierKey[]) {
   const { text, signatures } = parseNote(note);

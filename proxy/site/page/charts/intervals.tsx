@@ -36,7 +36,9 @@ function ticksOf(estimates: readonly Estimate[], mean = 0) {
   return ticksFor(0, top * 1000).map((value) => value / 1000);
 }
 
-/** The estimates of all series, and in words what of each lies above the axis: its share, and the end of its interval. */
+/**
+ * The estimates of all series, and in words what of each lies above the axis: its share, and the end of its interval.
+ */
 function dotsOf(names: readonly string[], all: readonly (readonly Estimate[])[], ceiling: number) {
   return all.flatMap((estimates, series) =>
     estimates.flatMap((estimate, group) => {

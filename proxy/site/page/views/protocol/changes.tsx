@@ -135,9 +135,9 @@ function Moves({ dimensions }: { dimensions: readonly { key: string; before: num
 }
 
 /**
- * The last runs, newest first, each with the one before, as far as states can be read: a state that was published before
- * a run took place holds the run before. Where all states were published later, as when runs are published one after
- * another, the newest and the oldest of them are read.
+ * The last runs, newest first, each with the one before, as far as states can be read: a state that was published
+ * before a run took place holds the run before. Where all states were published later, as when runs are published one
+ * after another, the newest and the oldest of them are read.
  */
 async function stepsBefore(api: Api, record: ProtocolScore, asOf: string | null, signal: AbortSignal) {
   const snapshots = await api.snapshots(signal);
