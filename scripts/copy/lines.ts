@@ -108,7 +108,7 @@ export async function fileOf(path: string) {
     slice: (start: number, end: number) => ({
       async arrayBuffer(): Promise<ArrayBuffer> {
         if (bytes.byteLength !== end - start) bytes = new ArrayBuffer(end - start);
-        const { bytesRead } = await file.read(new Uint8Array(bytes), { position: start });
+        const { bytesRead } = await file.read(new Uint8Array(bytes), 0, end - start, start);
         if (bytesRead < end - start) throw new Error(`${path} became shorter while it was read`);
         return bytes;
       },
