@@ -43,6 +43,7 @@ export async function* linesOf(path: string, { torn = false } = {}): AsyncGenera
 
 /** Cuts off a last line that has no end, and returns the number of lines; 0 when there is no file. */
 export async function wholeLines(path: string): Promise<number> {
+  // Makes the file where there is none.
   await (await open(path, "a")).close();
   let [lines, end] = [0, 0];
   for await (const line of linesOf(path, { torn: true })) {

@@ -222,19 +222,19 @@ export const verifyCommand = command({
     ...allowing,
   },
   async run(values, _operand, shell) {
-    const { json, repair = false, since: option, "since-file": named, "log-begins-at": begins } = values;
+    const { json, repair = false, since: upTo, "since-file": named, "log-begins-at": begins } = values;
     const stray = Object.keys(values).find((name) => name === "sources" || name in allowing);
     if (stray && !repair) throw usageError(`--${stray} goes with --repair`);
     const policy = await trustPolicy(shell, values);
     const signing = await readSigning(shell, values);
     const trust = policy ? new Trust(policy) : trustOf(signing);
-    if (option > 0 && named !== undefined) throw usageError("--since and --since-file exclude each other");
+    if (upTo > 0 && named !== undefined) throw usageError("--since and --since-file exclude each other");
     const path = named === undefined ? undefined : shell.path(requiredOption("since-file", named));
     const storage = await openStore(shell, values.store);
     const seen = path && (await seenIn(path, storage));
     const later = seen && isRecent(seen.wholeAt);
     const wholeAt = later ? seen.wholeAt : new Date().toISOString();
-    const since = later ? seen.commit : option;
+    const since = later ? seen.commit : upTo;
     const options = {
       // In a row of its own, which goes with the room.
       site: publishedSite,
@@ -242,7 +242,7 @@ export const verifyCommand = command({
       signing,
       begins,
       since,
-      seen: seen ? seen.commit : option,
+      seen: seen ? seen.commit : upTo,
     };
     const done = repair
       ? await verifyAndRepair(shell, storage, readPublishing(shell, values), options)
