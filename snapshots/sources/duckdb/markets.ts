@@ -343,9 +343,9 @@ export function contractDigest({ name, label, members, latest, rowRules }: Sourc
 
 /**
  * SQL for the digest of a market row that keeps the rules `sound`, and null for others: their text could take all
- * memory. DuckDB's hash does not see where nested lists end: it is the same for ["a"], [] as for
- * [], ["a"]. So the text of the inner lists is hashed too. So are the columns' signature, because names of struct
- * members do not count either, and the signs of numbers, because 0.0 and -0.0 differ in JSON.
+ * memory. DuckDB's hash does not see where nested lists end: it is the same for ["a"], [] as for [], ["a"]. So the text
+ * of the inner lists is hashed too. So are the columns' signature, because names of struct members do not count either,
+ * and the signs of numbers, because 0.0 and -0.0 differ in JSON.
  */
 export function rowDigest({ fields, signature }: FileGroup, sound = boundedRow(fields)): string {
   const lists = `to_json(list_transform(dimensions, lambda dimension: {

@@ -127,9 +127,7 @@ interface Column {
   own: NamedType;
 }
 
-/**
- * The columns of a file as DuckDB gives them, with their own names where it may have changed one, or `always`.
- */
+/** The columns of a file as DuckDB gives them, with their own names where it may have changed one, or `always`. */
 async function ownColumns(
   connection: DuckDBConnection,
   file: SourceFile,
