@@ -14,11 +14,10 @@ import { cursorWalk, idsOf } from "./walk.ts";
 export function testFilters(served: ServedArchive, runs: number): void {
   test(`${runs} combinations agree with the interface's words, by page and by cursor`, async () => {
     const sources = await served.expected();
-    const matches: number[] = [];
     await fc.assert(
-      fc.asyncProperty(combinations(served.markets), async (combination) => {
-        matches.push(await checkCombination(served.proxy, sources, combination));
-      }),
+      fc.asyncProperty(combinations(served.markets), (combination) =>
+        checkCombination(served.proxy, sources, combination),
+      ),
       {
         numRuns: runs,
         // Whole runs, cut ones, single markets of many runs, and nothing at all.
@@ -30,22 +29,18 @@ export function testFilters(served: ServedArchive, runs: number): void {
         ],
       },
     );
-    // Queries that match almost nothing, or almost everything, would test little.
-    const share = (wanted: (total: number) => boolean) => matches.filter(wanted).length / matches.length;
-    expect(share((total) => total === 0)).toBeGreaterThan(0);
-    expect(share((total) => total > 0 && total < sources.length)).toBeGreaterThan(0.3);
   });
 }
 
 /** Up to this many pages of a combination are walked from the first. */
 const walkedPages = 4;
 
-/** Compares one combination; returns its number of matches. */
+/** Compares one combination. */
 async function checkCombination(
   proxy: ArchiveProxy,
   sources: readonly HistoricalMarket[],
   { filters, pageSize, page }: Combination,
-): Promise<number> {
+): Promise<void> {
   const ids = plainFilter(sources, filters).map((market) => market.id);
   const walked: MarketPage[] = [];
   for await (const found of cursorWalk(proxy, { ...filters, pageSize })) {
@@ -63,7 +58,6 @@ async function checkCombination(
     else if (byNumber.nextCursor !== null)
       expectPage(await proxy.page({ cursor: byNumber.nextCursor }), ids, number + 1, pageSize);
   }
-  return ids.length;
 }
 
 /** A page holds its part of `ids`, and its envelope says so. */

@@ -23,6 +23,15 @@ describe.each([
   testFields(served);
   testFilters(served, runs.filters);
 
+  test("drawn conditions match some markets often, and sometimes none", async () => {
+    const sources = await served.expected();
+    // Drawn alike in every run: a share of random draws would now and then be small by chance.
+    const drawn = fc.sample(combinations(served.markets), { numRuns: 100, seed: 1 });
+    const totals = drawn.map(({ filters }) => plainFilter(sources, filters).length);
+    const some = totals.filter((total) => total > 0 && total < sources.length);
+    expect([some.length > 30, totals.includes(0)]).toEqual([true, true]);
+  });
+
   test("a page has the fields of INTERFACE 2.7 in its order, and 100 markets where nothing is asked", async () => {
     const page = MarketPage.parse(await served.proxy.page({}));
     const told = { version: "bri-pm-v1", tier: "enterprise", page: 1, pageSize: 100, count: 100 };
