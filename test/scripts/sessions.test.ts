@@ -78,6 +78,8 @@ class Names {
         .replace(/prs_live_\w{38}/g, (key) => this.#nameOf("KEY", key))
         .replace(/\b[0-9a-f]{64}\b/g, (hash) => this.#nameOf("HASH", hash))
         .replace(/\b(?!9007199254740991)[0-9a-f]{16}\b/g, (id) => this.#nameOf("ID", id))
+        .replace(/(?<=\+)[0-9a-f]{8}\+[A-Za-z0-9+/]{44,}=*/g, (key) => this.#nameOf("PUBLIC", key))
+        .replace(/(?<=\\n(— \S+ )?)[A-Za-z0-9+/]{43,}=*/g, "BASE64")
         .replace(/\b20\d\d-\d\d-\d\d[T ][\d:]{8}\.\d{3,6}(Z|\+00)/g, (time) => {
           const hours = Math.round((Date.parse(time.replace(/\+00$/, "Z")) - Date.now()) / 3_600_000);
           return Math.abs(hours) > 100 ? time : hours === 0 ? "NOW" : `NOW+${hours}h`;
