@@ -1,3 +1,4 @@
+import { readFileSync } from "node:fs";
 import { beforeAll, expect, test } from "vitest";
 import type { Commit } from "../../../schemas/store/stored-objects.ts";
 import { type Policy, parseNote, policyOf } from "../../../snapshots/format/note.ts";
@@ -257,149 +258,13 @@ const makings: Record<string, (key: string, o: Objects) => Uint8Array | undefine
 };
 
 /**
- * Attacks, one a line; then what a new proxy shows that trusts a key, and one that asks for two witnesses; what proxies
+ * The attacks of attacks.txt, one a line; then what a new proxy shows that trusts a key, and one that asks for two witnesses; what proxies
  * show that knew six and seven commits; what proxies show that trust nobody, a new one and one that knew seven; what a
  * publisher makes; and rollback, export, diff and gc, in one word where they agree; then the kinds of objects that
  * verify names, and those that it names after the publish. A number with ! is shown by a proxy that says why it holds
  * back the newest. Lines that begin with > are among what is told.
  */
-const table = `
-nothing                               ; 7 7 7 7 7 7 8 ok
-
-checkpoints/ lost                     ; 7 7 7 7 7 7 8 ok        ; checkpoints
-checkpoint lost                       ; 7 7 7 7 7 7 8 ok        ; checkpoint
-checkpoint huge                       ; 7 7 7 7 7 7 8 ok        ; checkpoint
-checkpoint and checkpoints/ lost      ; 0 0 stays stays 7 7 8 ok; checkpoint checkpoints
-log/ lost                             ; 0 0 stays stays 7 7 8 ok; checkpoint checkpoints tile
-log/ huge                             ; 0 0 stays stays 7 7 8 ok; checkpoint checkpoints tile; checkpoints
-tile/ lost                            ; 7 7 7 7 7 7 8 ok        ; tile
-tile/ huge                            ; 7 7 7 7 7 7 8 ok        ; tile
-tile/0/000.p/7 altered                ; 7 7 7 7 7 7 8 ok        ; tile        ; all
-tile/entries/000.p/7 altered          ; 7 7 7 7 7 7 8 ok        ; tile
-tile/ and commits/3 lost              ; stays stays stays 7 7 7 refused refused; commits tile
-> commits/7: its entry is not the last one of the signed log of 7 entries
-tile/0/000.p/7 altered, tile/entries/ and commits/3 lost; stays stays stays 7 7 7 refused refused; commits tile
-junk/3000 rubbish, checkpoint lost    ; 0 0 6 7 7 7 8 ok        ; checkpoint checkpoints; checkpoints
-junk/200 rubbish, checkpoint lost     ; 7 7 7 7 7 7 8 ok        ; checkpoint checkpoints; checkpoints
-checkpoints/08 and checkpoints/8x and checkpoints/x/8 rubbish; 7 7 7 7 7 7 8 ok; checkpoints; all
-checkpoint of no witness              ; 7 7 7 7 7 7 8 ok        ; checkpoint
-checkpoint and checkpoints/7 of no witness; 7 6 7 7 7 7 8 ok    ; checkpoint
-> checkpoint: the quorum two is not reached: no witness cosigned; w0, w1, w2 did not
-
-checkpoint as at 4                    ; 4 4 7 7 7 7 8 ok        ; checkpoint
-checkpoint and checkpoints/ as at 4   ; 4 4 stays stays 7 7 8 ok; checkpoint checkpoints
-> it is of 4 entries with root HASH, which does not continue the log of 7 entries with root HASH that was
-everything as at 6                    ; 6 6 6 stays 6 stays 7 ok
-commits/7 lost                        ; stays stays stays stays 6 stays refused refused; commits
-> commits/7: it is gone, and public/log/checkpoint names it
-> checkpoint is signed and names commit 7, root HASH, which the log does not lead to; its newest commit is 6, root HASH.
-> Put commits/7 back, with all that is gone before it
-commits/6 and commits/7 lost          ; stays stays stays stays 5 stays refused refused; commits
-commits/ lost                         ; stays stays stays stays 0 7 refused refused; commits
-> it has no commit. Others can write to this store
-> delete public/log/checkpoint, public/log/checkpoints/ and checked.json
-commits/7 and checkpoint and checkpoints/ lost; 0 0 stays stays 6 stays refused refused; commits
-> checkpoint: it is gone, and so is the log of 7 entries
-> checked.json is signed and names commit 7, which the log does not lead to; its newest commit is 6.
-commits/7 and checkpoint and checked lost; stays stays stays stays 6 stays refused refused; checked checkpoint commits scores
-> checkpoint is signed and names commit 7
-commits/7 and checked lost, checkpoint as at 6; 6 6 6 stays 6 stays refused refused; checked commits scores
-> checkpoint is signed and names commit 7
-commits/7 and checkpoint and checkpoints/ and checked lost; 0 0 stays stays 6 stays 7 ok; checked checkpoint checkpoints scores
-everything lost                       ; 0 0 stays stays 0 7 1 unknown unknown unknown ok; checked
-
-manifest lost                         ; 6! 6! stays 7 6! 7 8 ok unknown ok stays; manifests
-> its snapshot is not shown whole: manifests/HASH.json: it is missing; put that object back
-manifest huge                         ; 6! 6! stays 7 6! 7 8 ok stays ok stays; manifests; all
-manifest altered                      ; 6! 6! stays 7 6! 7 8 ok stays ok stays; manifests; all
-manifest of another format            ; 6! 6! stays 7 6! 7 8 ok stays ok stays; manifests; all
-segment lost                          ; 6! 6! stays 7 6! 7 8 ok stays ok stays; segments; all
-> its snapshot is not shown whole: private/segments/HASH: it is missing; put that object back
-segment huge                          ; 6! 6! stays 7 6! 7 8 ok stays ok stays; segments; all
-segment altered                       ; 6! 6! stays 7 6! 7 8 ok stays ok stays; segments; all
-segment of another format             ; 6! 6! stays 7 6! 7 8 ok stays ok stays; segments; all
-checked huge                          ; 7! 7! 7! stays 7! stays 8 ok; checked
-checked rubbish                       ; 7! 7! 7! stays 7! stays 8 ok; checked
-checked altered                       ; 7! 7! 7! stays 7! stays 8 ok; checked
-checked as at 6                       ; 7 7 7 7 7 7 8 ok
-checked of another format             ; 7 7 7 7 7 7 8 ok        ; checked
-checked of nobody that names the last number; 7 7 7 7 7 7 8 ok  ; checked
-checked of nobody that names no number; 7! 7! 7! stays 7! stays 8 ok; checked
-
-commits/7 cut short                   ; stays stays stays stays stays stays refused refused; commits
-commits/7 altered                     ; stays stays stays stays stays stays refused refused; commits
-commits/7 of another format           ; stays stays stays stays stays stays stays stays; commits; all
-> it has format version 9; this reader knows version 4
-commits/7 huge                        ; stays stays stays stays stays stays refused refused; commits
-> Put the version back
-commits/7 rubbish                     ; stays stays stays stays stays stays refused refused; commits
-> Put the version back
-commits/7 of another face             ; stays stays stays stays stays stays refused refused; commits
-> commits/7: its entry is not the last one of the signed log of 7 entries
-commits/7 of another log              ; stays stays stays stays stays stays refused refused; commits
-> Put commits/7, or what is gone of
-commits/7 that was 6                  ; stays stays stays stays stays stays refused refused; commits
-> it holds commit 6
-commits/7 with the note of 7          ; stays stays stays stays 7 7 refused refused; commits
-commits/7 of a thief                  ; 7 7 7 7 7 7 refused refused; commits scores
-
-everything of another face            ; 7 4 fork fork 7 7 8 ok  ; checkpoint
-> checkpoint: it is of 7 entries with root HASH, which does not continue the log of 6 entries with root HASH that was
-everything of another log             ; 7 0 fork fork 7 7 8 ok  ; checkpoint
-everything of another face, tile/ lost; 7 4 fork fork 7 7 8 ok  ; checkpoint tile
-everything of another face, tile/ and commits/3 lost; stays stays stays fork 7 7 refused refused; checkpoint commits tile
-log/ of another face                  ; stays 4 fork fork 7 7 refused refused; checkpoint checkpoints tile
-log/ of another face of all witnesses ; stays stays fork fork 7 7 refused refused; checkpoint checkpoints tile
-commits/ of another face              ; stays stays stays stays 4! stays refused refused; manifests
-> names commit 7, root HASH, which the log does not lead to; its newest commit is 7, root HASH
-commits/ of another longer face       ; stays stays stays stays 4! stays refused refused; manifests
-> names commit 7, root HASH, which the log does not lead to; its newest commit is 8, root HASH
-
-everything of the next run, log/ as at 7; 7 7 7 7 8 8 9 ok      ; checkpoint checkpoints tile
-commits/8 rubbish                     ; 7 7 7 7 stays stays refused refused; commits
-commits/8 unsigned                    ; 7 7 7 7 8 8 refused refused; changes commits
-> commits/8: nobody signed it
-> delete commits/8, and run again
-commits/8 unsigned, commits/9 rubbish ; 7 7 7 7 stays stays refused refused; changes commits
-commits/8 signed by a thief           ; 7 7 7 7 8 8 refused refused; changes commits
-> commits/8: its signature does not count: no trusted key signed it
-commits/8 signed by thief.example     ; 7 7 7 7 8 8 refused refused; changes commits
-> commits/8: its signature does not count: no trusted key signed it
-commits/8 signed under our id         ; 7 7 7 7 8 8 refused refused; changes commits
-> is wrong
-commits/8 with the note of 7          ; 7 7 7 7 8 8 refused refused; commits
-> commits/8: its signature is for something else
-commits/8 with the note of 2          ; 7 7 7 7 8 8 refused refused; commits
-> commits/8: its signature is for something else
-commits/8 that was 2                  ; 7 7 7 7 stays stays refused refused; commits
-> it holds commit 2
-commits/8 with our note of another origin; 7 7 7 7 8 8 refused refused; changes commits
-> commits/8: its signature is for something else
-commits/8 with our note of another number; 7 7 7 7 8 8 refused refused; commits
-> commits/8: its signature is for something else
-commits/8 with our note of another digest; 7 7 7 7 8 8 refused refused; commits
-> commits/8: its signature is for something else
-commits/8 with our note of another snapshot; 7 7 7 7 8 8 refused refused; commits
-> commits/8: its signature is for something else
-commits/8 with our note of a run      ; 7 7 7 7 8 8 refused refused; commits
-> commits/8: its signature is for something else
-commits/15 rubbish                    ; 7 7 7 7 7 7 8 ok ok ok refused; commits; all
-> commits/15:
-commits/15 unsigned                   ; 7 7 7 7 7 7 8 ok ok ok refused; commits; all
-> commits/15: nobody signed it
-
-commits/5 lost                        ; 7 7 7 7 7 7 8 unknown ok unknown broken; commits; all
-> commits/5: it is missing
-commits/5 unsigned                    ; 7 7 7 7 7 7 8 unknown ok unknown broken; changes checkpoints commits tile; all
-> commits/5: it is not the one that the next commit follows
-commits/5 signed by a thief           ; 7 7 7 7 7 7 8 unknown ok unknown broken; changes checkpoints commits tile; all
-commits/5 of another face             ; 7 7 7 7 7 7 8 unknown ok unknown broken; checkpoints commits tile; all
-
-checked and checkpoint of a thief's next run; 7 7 7 7 7 7 8 ok  ; checked
-checked of nobody that names 9        ; 7 7 7 7 7 7 8 ok        ; checked
-checked of ours that names 9          ; 7 7 7 7 7 7 refused refused; commits
-> checked.json is signed and names commit 9, which the log does not lead to
-`;
+const table = readFileSync(new URL("attacks.txt", import.meta.url), "utf8");
 
 /** Carries out attacks, as a line of the table names them, on a store. */
 function attack(objects: Objects, line: string): void {
