@@ -116,47 +116,6 @@ const published = [
   all.filter((_, index) => index % 50 !== 3),
 ] as const;
 
-const queries: Query[] = [
-  {},
-  { category: "CRYPTO" },
-  { category: "strasse" },
-  { category: "straße" },
-  { category: "ΣΊΣΥΦΟΣ" },
-  { category: "Kelvin" },
-  { category: "\ufb06" },
-  { category: "\u212b" },
-  { category: "A\u030a" },
-  { category: "\u2028" },
-  { category: 'say "a\\b"' },
-  { category: "nothing" },
-  { outcome: "Yes" },
-  { outcome: "yes" },
-  { q: "win DAY" },
-  { q: "σίσυφος 7" },
-  { q: "ΣΊΣΥΦΟΣ" },
-  { q: "ΣΊΣ＊ｗｉｎ" },
-  { q: "ke* kelv* win" },
-  { q: "81* will*", disputed: "false" },
-  { q: "å" },
-  { q: "loses" },
-  { outcome: "🏆" },
-  { outcome: "\ue000" },
-  { outcome: "\u0007" },
-  { tier: "ADAMANTINE" },
-  { tier: "RAW,MITHRIL" },
-  { disputed: "true" },
-  { disputed: "false", outcome: "No", min_composite: "500" },
-  { formula_version: "bri-pm-v2" },
-  { formula_version: "bri-pm-v3" },
-  { weight_version: "bri-pm-w-v1", max_oracle: "20" },
-  { min_composite: "300", max_composite: "1000" },
-  { min_composite: "613", max_composite: "613" },
-  { min_informed: "50", max_integrity: "60", min_catalyst: "10", max_design: "90", min_counterparty: "1" },
-  { from: "2025-02-19", to: "2025-02-20" },
-  { from: "2025-02-19T17:02:47.296Z" },
-  { to: "2025-02-19T17:02:47.295Z", category: "politics" },
-];
-
 /** The key of the example. Everybody knows it, so it is good for nothing else. */
 const signing = { key: parseSigningKey(newSigningKey("example.org/risk-scores", Buffer.alloc(32, 7))) };
 
@@ -178,8 +137,14 @@ async function publishOne(
   }
 }
 
+/** The queries of the example that is kept. One of a later format begins with a copy of its `queries.json`. */
+export async function keptQueries(): Promise<Query[]> {
+  const kept: { query: Query }[] = JSON.parse(await readFile(join(example, "queries.json"), "utf8"));
+  return kept.map(({ query }) => query);
+}
+
 /** Writes `store/`, `key.pub`, `queries.json`, `proofs.json`, `score-proofs.json` and `made.json` into a folder. */
-export async function makeExample(folder: string): Promise<void> {
+export async function makeExample(folder: string, queries: readonly Query[]): Promise<void> {
   const storage = directoryStorage(join(folder, "store"));
   await mkdir(join(folder, "store"), { recursive: true });
   const [first, second, third] = published;
@@ -223,8 +188,9 @@ export async function makeExample(folder: string): Promise<void> {
 }
 
 if (process.argv[1] === import.meta.filename) {
+  const queries = await keptQueries();
   await rm(example, { recursive: true, force: true });
-  await makeExample(example);
+  await makeExample(example, queries);
   await writeFile(
     specification,
     withWorkedExample(await readFile(specification, "utf8"), await workedExample()),

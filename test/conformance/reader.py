@@ -7,17 +7,7 @@ from client import INTEGERS, b64, fold, head, is_signed, key_in, milliseconds, r
 from index_header import dumps, index_header, leaves, need, section
 from words import read_words, with_words
 TIERS, RANGES = INTEGERS["tier"][3], {name: ends[:2] for name, ends in INTEGERS.items()}
-ENTRY = [
-    "commit",
-    "feedVersion",
-    "snapshotId",
-    "archiveRoot",
-    "scoresRoot",
-    "indexRoot",
-    "counts",
-    "publishedAt",
-    "withdrawn",
-]
+ENTRY = "commit feedVersion snapshotId archiveRoot scoresRoot indexRoot counts publishedAt withdrawn".split()
 LABELS = dict(
     category="category", outcome="resolvedOutcome", formula_version="formulaVersion", weight_version="weightVersion"
 )
@@ -49,31 +39,20 @@ class Store:
         self.seen, self.segments = set(), {}
     def get(self, key, ref=None):
         data = self.files[key]
-        need(
-            ref is None or (len(data), sha(data).hex()) == (ref.get("bytes", len(data)), ref["hash"]),
-            f"{key} is not what was named",
-        )
+        is_named = ref is None or (len(data), sha(data).hex()) == (ref.get("bytes", len(data)), ref["hash"])
+        need(is_named, f"{key} is not what was named")
         self.seen.add(key)
         return data
     def sealed(self, key):
         record = json.loads(self.get(key))
         content = {name: value for name, value in record.items() if name not in ("digest", "note")}
-        again = {
-            **content,
-            "digest": sha(dumps(content)).hex(),
-            **{name: one for name, one in record.items() if name == "note"},
-        }
-        need(dumps(again) == self.files[key], f"{key} is not sealed")
+        note = {"note": record["note"]} if "note" in record else {}
+        need(dumps({**content, "digest": sha(dumps(content)).hex(), **note}) == self.files[key], f"{key} is not sealed")
         return record
 
 def value_of(market, name):
-    return int(
-        {
-            **market,
-            "tier": TIERS.index(market["tier"]) + 1,
-            **{one["key"]: one["score"] for one in market["dimensions"]},
-        }[name]
-    )
+    scores = {one["key"]: one["score"] for one in market["dimensions"]}
+    return int({**market, "tier": TIERS.index(market["tier"]) + 1, **scores}[name])
 def read_runs(stored, at, gap, runs):  # each can be decompressed alone
     for compressed, raw, crc in runs:
         yield stored[at:at + compressed], (text := zlib.decompressobj(-15).decompress(stored[at:at + compressed]))
@@ -92,21 +71,12 @@ def read_changes(store, part):  # all of its table follows from its lines
     texts = [text for _, text in read_runs(stored, rows + len(runs) + 5, 5, struct.iter_unpack("<III", runs))]
     markets = [line[21:-1] for text in texts for line in text.split(b"\n")[:-1]]
     puts = [b'{"op":"put","market":' + market + b"}\n" for market in markets]
-    need(
-        [b"".join(puts[at : at + 16]) for at in range(0, len(puts), 16)] == texts
-        and zlib.decompress(stored, 31) == b"".join(puts),
-        "the lines of changes are wrong",
-    )
-    need(
-        table[16:]
-        == b"".join(
-            bytes.fromhex(one[7:43].decode().replace("-", ""))
-            + leaves([one])[0][:16]
-            + struct.pack("<Q", milliseconds(json.loads(one)["resolvedAt"]))
-            for one in markets
-        ),
-        "a table of changes is wrong",
-    )
+    need([b"".join(puts[at : at + 16]) for at in range(0, len(puts), 16)] == texts, "a run of changes is wrong")
+    need(zlib.decompress(stored, 31) == b"".join(puts), "the lines of changes are wrong")
+    ids = [bytes.fromhex(one[7:43].decode().replace("-", "")) for one in markets]
+    times = [struct.pack("<Q", milliseconds(json.loads(one)["resolvedAt"])) for one in markets]
+    expected = [id_ + leaf[:16] + time for id_, leaf, time in zip(ids, leaves(markets), times)]
+    need(table[16:] == b"".join(expected), "a table of changes is wrong")
 def slices(data, size, low, high):
     bytes_ = (size + 31) // 32 * 4
     bits = [int.from_bytes(data[at:at + bytes_], "little") for at in range(0, len(data), bytes_)]
@@ -131,13 +101,9 @@ def read_segment(store, ref):
     need((magic, zero, header["formatVersion"]) == (b"PRSSEG\r\n", 0, 4), "it is no segment of format 4")
     stored = {name: data[start + at:start + at + size] for name, (at, size) in header["sections"].items()}
     header = json.loads(stored["index"])
-    runs, table = zip(
-        struct.iter_unpack("<III", stored["runs"]), struct.iter_unpack("16s", stored["runHashes"]), strict=True
-    ), zip(
-        struct.iter_unpack("<32s", stored["pageHashes"]),
-        struct.iter_unpack("<I", stored["pageBytes"]),
-        struct.iter_unpack("<H", stored["pageMarkets"]),
-    )
+    rows = lambda form, name: struct.iter_unpack(form, stored[name])
+    runs = zip(rows("<III", "runs"), rows("16s", "runHashes"), strict=True)
+    table = zip(rows("<32s", "pageHashes"), rows("<I", "pageBytes"), rows("<H", "pageMarkets"))
     pages = [
         read_page(store, hash_.hex(), size, [next(runs) for _ in range((n + 15) // 16)])
         for (hash_,), (size,), (n,) in table
@@ -148,10 +114,8 @@ def read_segment(store, ref):
     epochs = {n: high for first, high in header["epochs"] for n in range(first, len(lines))}
     times = [epochs[n] << 32 | low for n, (low,) in enumerate(struct.iter_unpack("<I", stored["times"]))]
     told = {**header, "columns": {one["name"]: one for one in header["columns"]}}
-    need(
-        all((one["min"], one["max"]) == RANGES[one["name"]] for one in header["columns"] if one["kind"] == "integer"),
-        "a range is another",
-    )
+    integers = [one for one in header["columns"] if one["kind"] == "integer"]
+    need(all((one["min"], one["max"]) == RANGES[one["name"]] for one in integers), "a range is another")
     columns = {name: column(name, stored, told) for name in (*RANGES, *LABELS)}
     for name, values in columns.items():
         expected = [market[LABELS[name]] if name in LABELS else value_of(market, name) for market in markets]
@@ -164,30 +128,19 @@ def read_segment(store, ref):
     need([*zip(times, ids)] == sorted({*zip(times, ids)}), "the markets are not in order")
     entries = sorted((int(sha(id_.encode())[:4].hex(), 16), n) for n, id_ in enumerate(ids))
     beside = [store.get(f"private/{kind}/{ref[kind]['hash']}", ref[kind]) for kind in ("ids", "rows", "words")]
-    need(
-        (beside[0], len(beside[1]))
-        == (
-            struct.pack(f"<{len(ids)}I{len(ids)}H", *(hash_ for hash_, _ in entries), *(n for _, n in entries)),
-            8 * len(ids),
-        ),
-        "the ids or rows are wrong",
-    )
+    packed = struct.pack(f"<{len(ids)}I{len(ids)}H", *(hash_ for hash_, _ in entries), *(n for _, n in entries))
+    need((beside[0], len(beside[1])) == (packed, 8 * len(ids)), "the ids or rows are wrong")
     for page in pages:
         ends = [n for n, line in enumerate(page, 1) if n == 512 or n >= 32 and zlib.crc32(line[7:43]) % 96 == 0]
         need(ends == [len(page)] or page is pages[-1] and ends == [], "a page ends elsewhere")
     roots = [root(2, len(page), leaves(page)) for page in pages]
     own = root(3, len(lines), roots)
-    sizes = own.hex(), len(lines), b"".join(roots), len(lines), bytes(len(pages))
-    need(
-        sizes == (ref["root"], ref["markets"], stored["pageRoots"], header["markets"], stored["pageEncodings"]),
-        "a size or root is wrong",
-    )
+    sizes = ref["root"], ref["markets"], stored["pageRoots"], header["markets"], stored["pageEncodings"]
+    need(sizes == (own.hex(), len(lines), b"".join(roots), len(lines), bytes(len(pages))), "a size or root is wrong")
     text = index_header(ref, header, stored, times, beside[2])
-    need(
-        (text, {"hash": sha(text).hex(), "bytes": len(text)}, section("ids", beside[0])[1])
-        == (stored["index"], ref["index"], ref["ids"]["root"]),
-        "the header of an index is wrong",
-    )
+    told = stored["index"], ref["index"], ref["ids"]["root"]
+    named = {"hash": sha(text).hex(), "bytes": len(text)}
+    need(told == (text, named, section("ids", beside[0])[1]), "the header of an index is wrong")
     words = read_words(beside[2], [market["question"] for market in markets])
     return dict(
         words=words, root=own, roots=roots, pages=pages, ids=ids, columns=columns, times=times, newest=markets[-1]
@@ -201,16 +154,13 @@ def read_snapshot(store, commit):
     for one in manifest["parts"]["lists"]:
         refs += (own := listed("lists", one)["segments"])
         ends = [n for n, ref in enumerate(own, 1) if n == 128 or int(ref["root"][:2], 16) % 32 == 0]
-        need(
-            ends == [len(own)] or one is manifest["parts"]["lists"][-1] and ends == [],
-            "a list of segments ends elsewhere",
-        )
+        is_last = one is manifest["parts"]["lists"][-1]
+        need(ends == [len(own)] or is_last and ends == [], "a list of segments ends elsewhere")
     for one in refs:
         store.segments[one["hash"]] = store.segments.get(one["hash"]) or read_segment(store, one)
     segments = [store.segments[one["hash"]] for one in refs]
-    for data, segment in zip(
-        [store.get(f"private/origins/{one['origins']['hash']}", one["origins"]) for one in refs], segments, strict=True
-    ):
+    origins = [store.get(f"private/origins/{one['origins']['hash']}", one["origins"]) for one in refs]
+    for data, segment in zip(origins, segments, strict=True):
         files = [data[at:at + 32].hex() for at in range(4, 4 + 32 * data[0], 32)]
         rows.update(files[n] for n in slices(data[4 + 32 * len(files):], len(segment["ids"]), 0, len(files) - 1))
     files = listed("sources", sources)["files"]
@@ -218,37 +168,20 @@ def read_snapshot(store, commit):
     *lines, end = store.get(f"private/scores/{named['hash']}", named).decode().split("\n")
     scores = {tuple(line.split(" ")[:-1]): {"hash": line.split(" ")[-1]} for line in lines}
     slugs = in_order({slug for _, *one in scores for slug in one})
-    need(
-        (end, [*scores])
-        == ("", [("scores",), *((kind, slug) for kind in ("score", "history", "dimensions") for slug in slugs)]),
-        "the lines are in another order",
-    )
+    own = [(kind, slug) for kind in ("score", "history", "dimensions") for slug in slugs]
+    need((end, [*scores]) == ("", [("scores",), *own]), "the lines are in another order")
     for (kind, *slug), one in scores.items():
         tree = "public" if kind.startswith("score") else "private"
-        need(
-            json.loads(store.get(f"{tree}/objects/{one['hash']}.json", one)).get("slug") == (slug or [None])[0],
-            "a score is another's",
-        )
+        score = json.loads(store.get(f"{tree}/objects/{one['hash']}.json", one))
+        need(score.get("slug") == (slug or [None])[0], "a score is another's")
     total, protocols, hashes = sum(len(one["ids"]) for one in segments), len(slugs), leaves(map(str.encode, lines))
     archive, own = root(4, total, [one["root"] for one in segments]).hex(), root(5, len(lines), hashes).hex()
     told = f"markets {total}\nprotocols {protocols}\narchive {archive}\nscores {own}\n"
     identity = f"prs-snapshot 1 {entry['feedVersion']}\n{told}"
-    index = root(
-        6, total, [sha(b"\1", *map(bytes.fromhex, (one["index"]["hash"], one["ids"]["root"]))) for one in refs]
-    ).hex()
-    need(
-        {
-            **entry,
-            "snapshotId": sha(identity.encode()).hex(),
-            "archiveRoot": archive,
-            "indexRoot": index,
-            "scoresRoot": own,
-            "counts": dict(markets=total, protocols=protocols),
-        }
-        == entry
-        and list(entry) == ENTRY,
-        "an entry is wrong",
-    )
+    nodes = [sha(b"\1", *map(bytes.fromhex, (one["index"]["hash"], one["ids"]["root"]))) for one in refs]
+    roots = dict(archiveRoot=archive, indexRoot=root(6, total, nodes).hex(), scoresRoot=own)
+    snapshot = dict(snapshotId=sha(identity.encode()).hex(), counts=dict(markets=total, protocols=protocols))
+    need({**entry, **roots, **snapshot} == entry and list(entry) == ENTRY, "an entry is wrong")
     need(manifest["newestResolvedAt"] == segments[-1]["newest"]["resolvedAt"], "a manifest is wrong")
     return {**manifest, "scores": scores}, segments
 
@@ -261,11 +194,8 @@ def read_log(store, commits, vkey):  # every tile is what the commits give, and 
         for end in range(1, len(row) + 1):
             index, width = divmod(end - 1, 256)
             digits = f"{index:0{-(-len(str(index)) // 3) * 3}}"
-            key = (
-                f"public/log/tile/{name}/"
-                + re.sub(r"(...)(?=.)", r"x\1/", digits)
-                + (f".p/{width + 1}" if width < 255 else "")
-            )
+            part = f".p/{width + 1}" if width < 255 else ""
+            key = f"public/log/tile/{name}/" + re.sub(r"(...)(?=.)", r"x\1/", digits) + part
             if key in store.files or end == len(row) or width == 255:
                 need(store.get(key) == b"".join(row[index * 256:end]), f"{key} is of another log")
     for n, one in enumerate(commits):
@@ -273,20 +203,16 @@ def read_log(store, commits, vkey):  # every tile is what the commits give, and 
         need(not vkey or is_note(one["note"], f"entry {n + 1}", rows[0][n], vkey), "a note is about another entry")
     for key in [key for key in store.files if key.startswith("public/log/checkpoint")]:
         size = int((note := store.get(key).decode()).split("\n")[1])
-        need(
-            is_note(note, size, head(rows[0][:size]), vkey) and key.endswith(("checkpoint", f"/{size}")),
-            f"{key} is another's",
-        )
+        is_named = key.endswith(("checkpoint", f"/{size}"))
+        need(is_note(note, size, head(rows[0][:size]), vkey) and is_named, f"{key} is another's")
     return entries
 def read_store(folder, vkey):
     store, before, commits = Store(folder), None, []
     for number, key in enumerate(sorted(key for key in store.files if key.startswith("commits/")), 1):
         commit = store.sealed(key)
         commits.append(commit)
-        need(
-            (key, commit["entry"]["commit"], commit["previous"]) == (f"commits/{number:010}.json", number, before),
-            "the log is broken",
-        )
+        told = key, commit["entry"]["commit"], commit["previous"]
+        need(told == (f"commits/{number:010}.json", number, before), "the log is broken")
         before, (manifest, segments) = commit["digest"], read_snapshot(store, commit)
         record = commit["changes"] and json.loads(
             store.get(f"private/changes/{commit['changes']['hash']}.json", commit["changes"])
@@ -297,33 +223,26 @@ def read_store(folder, vkey):
         store.get(f"public/api/v1/{'/'.join(('scores', *slug))}.json", one)
     entries = read_log(store, commits, vkey)
     run = store.sealed("checked.json")
-    need(
-        not vkey or is_note(run["note"], f"checked {run['checkedAt']}", bytes.fromhex(run["digest"]), vkey),
-        "the signature of checked.json is another's",
-    )
+    is_ours = not vkey or is_note(run["note"], f"checked {run['checkedAt']}", bytes.fromhex(run["digest"]), vkey)
+    need(is_ours, "the signature of checked.json is another's")
     for key in [key for key in store.files if key.startswith("keys/")]:
         need(store.sealed(key).get("id", "") in key, f"{key} is another's")
-    need(
-        store.get("probe.json") == b'{"purpose":"shows that this store honours conditional writes"}',
-        "probe.json is wrong",
-    )
+    probe = b'{"purpose":"shows that this store honours conditional writes"}'
+    need(store.get("probe.json") == probe, "probe.json is wrong")
     need(store.seen == set(store.files), f"nothing names {store.files.keys() - store.seen}")
     return commit["entry"], segments, entries, store.get("public/log/checkpoint").decode()
 def holds(segment, name, value):
-    if name in ("from", "to"):
-        return [
-            time >= milliseconds(value) if name == "from" else time <= milliseconds(value, end=True)
-            for time in segment["times"]
-        ]
+    if name == "from":
+        return [time >= milliseconds(value) for time in segment["times"]]
+    if name == "to":
+        return [time <= milliseconds(value, end=True) for time in segment["times"]]
     if name[:4] in ("min_", "max_"):
         return [one >= int(value) if name[:4] == "min_" else one <= int(value) for one in segment["columns"][name[4:]]]
     if name == "q":
         return with_words(segment["words"], len(segment["ids"]), value)
     if name in RANGES:
-        return [
-            (TIERS[one - 1] if name == "tier" else ("false", "true")[one]) in value.split(",")
-            for one in segment["columns"][name]
-        ]
+        text = (lambda one: TIERS[one - 1]) if name == "tier" else ("false", "true").__getitem__
+        return [text(one) in value.split(",") for one in segment["columns"][name]]
     return [fold(one) == fold(value) if name == "category" else one == value for one in segment["columns"][name]]
 def answer(segments, query):
     for segment in reversed(segments):
@@ -346,10 +265,8 @@ if __name__ == "__main__":
     newest = entry, segments, *_ = read_store(*sys.argv[1:3])
     queries, proofs = [json.loads(Path(file).read_text("utf-8")) for file in sys.argv[3:]] or ([], [])
     for one in queries:
-        need(
-            list(answer(segments, one["query"])) == one["ids"] and len(one["ids"]) == one["total"],
-            f"{one['query']} has other matches",
-        )
+        found = list(answer(segments, one["query"]))
+        need((found, len(found)) == (one["ids"], one["total"]), f"{one['query']} has other matches")
     for one in proofs:
         need(proof(*newest, json.loads(one["market"])["id"]) == one, "a proof is wrong")
     print(f"snapshot {entry['snapshotId']}: {len(queries)} queries and {len(proofs)} proofs agree")

@@ -24,18 +24,15 @@ def ordinals_of(posting, markets):
         bits = int.from_bytes(posting, "little")
         return [n for n in range(markets) if bits >> n & 1]
     need(len(posting) < size, "a posting is longer than a bitmap")
-    return list(
-        itertools.accumulate((number for number, _ in numbers(posting, 0)), lambda before, gap: before + gap + 1)
-    )
+    gaps = (number for number, _ in numbers(posting, 0))
+    return list(itertools.accumulate(gaps, lambda before, gap: before + gap + 1))
 
 def read_words(data, questions):
     """The ordinals of each word, found to be those of the questions, which come by ordinal."""
     magic, length, zero = struct.unpack_from("<8sII", data)
     header, start = json.loads(data[16:16 + length]), (16 + length + 7) // 8 * 8
-    need(
-        (magic, zero, header["formatVersion"], header["markets"]) == (b"PRSWRD\r\n", 0, 4, len(questions)),
-        "these are no words of the segment",
-    )
+    told = magic, zero, header["formatVersion"], header["markets"]
+    need(told == (b"PRSWRD\r\n", 0, 4, len(questions)), "these are no words of the segment")
     stored = {name: data[start + at:start + at + size] for name, (at, size) in header["sections"].items()}
     blocks, dictionary, found = [*struct.iter_unpack("<II", stored["blocks"])], stored["dictionary"], {}
     place = posting = 0
