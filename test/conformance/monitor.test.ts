@@ -50,7 +50,7 @@ describe.skipIf(!programs)("a monitor without any of our code", () => {
     const policy = parsePolicy(Buffer.from(text), "policy");
     for (const bri of [601, 602, 603])
       await publishRecords(memoryStorage(objects), [market(1)], bri, {
-        signing: { key, witnesses: new Witnesses(policy) },
+        signing: { key, witnesses: new Witnesses(policy, 590_000) },
       });
     base = `http://127.0.0.1:${await listenLocally(server)}/`;
   });

@@ -2,10 +2,14 @@ import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { beforeAll, describe, expect, test } from "vitest";
 import { parseNote, policyOf } from "../../../snapshots/format/note.ts";
+import { rollback } from "../../../snapshots/maintain/rollback.ts";
+import { updateLog } from "../../../snapshots/publish/public/log.ts";
+import { listPublicTree } from "../../../snapshots/publish/public/site.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
-import { readCommit } from "../../../snapshots/store/log/commits.ts";
+import { newestCommit, readCommit } from "../../../snapshots/store/log/commits.ts";
 import { seal } from "../../../snapshots/store/objects.ts";
-import { signerOf } from "../../../snapshots/trust/log/believe.ts";
+import type { Storage } from "../../../snapshots/store/storage.ts";
+import { believe, requireStillNewest, signerOf } from "../../../snapshots/trust/log/believe.ts";
 import {
   type CheckpointFile,
   openCheckpointFile,
@@ -17,11 +21,11 @@ import { openNote, signatureLine, signNote } from "../../../snapshots/trust/note
 import { judgeNote, newestTrustedFrom, Trust } from "../../../snapshots/trust/trust.ts";
 import { market, publishRecords } from "../../helpers/publish/records.ts";
 import { testKey } from "../../helpers/store/signing.ts";
-import { countingStorage, memoryStorage } from "../../helpers/store/storages.ts";
+import { aroundCalls, contentOf, countingStorage, memoryStorage } from "../../helpers/store/storages.ts";
 import { testFolder } from "../../helpers/store/test-folder.ts";
 
-// What a reader remembers of a log, and what it costs. What becomes of a store that somebody alters is in
-// attacks.test.ts.
+// What readers and publishers remember of a log, what that costs, and what becomes of a log that others change while a
+// run writes. Of a store that somebody altered before, this is in attacks.test.ts.
 
 const folder = testFolder();
 const ours = testKey();
@@ -31,11 +35,14 @@ type Objects = Map<string, Buffer>;
 const main: Objects[] = [new Map()];
 const fork: Objects[] = [];
 
+const signing = { key: ours };
+const publishOn = (storage: Storage, bri: number) => publishRecords(storage, records, bri, { signing });
+
 beforeAll(async () => {
   const grow = async (stores: Objects[], from: number) => {
     while (stores.length < 8) {
       const next = new Map(stores.at(-1));
-      await publishRecords(memoryStorage(next), records, from + stores.length, { signing: { key: ours } });
+      await publishOn(memoryStorage(next), from + stores.length);
       stores.push(next);
     }
   };
@@ -188,4 +195,140 @@ test("the newest signed commit is found above 99 that nobody did, and not above 
   expect(await newest()).toBe(204);
   put(304, true);
   expect(await newest()).toBe(305);
+});
+
+test("a log of which a witness remembers an entry is not begun anew where it is empty", async () => {
+  const evidence = [{ size: 1, says: "witness w has seen a log with" }];
+  const { fault } = await believe(memoryStorage(new Map()), undefined, { trust: undefined, evidence });
+  expect(fault?.message).toContain(
+    "witness w has seen a log with commit 1, which the log does not lead to; it has no commit",
+  );
+});
+
+test("a run on an empty store says nothing where another has made the first commit meanwhile", async () => {
+  await expect(requireStillNewest(memoryStorage(main[4]!), undefined, signing)).resolves.toBeUndefined();
+  const taken = memoryStorage(new Map(main[4]));
+  await taken.delete(layout.commit(1));
+  await expect(requireStillNewest(taken, undefined, signing)).rejects.toThrow(
+    /names commit 4.*it has no commit/,
+  );
+});
+
+test("a run whose commit another one has followed, and signed, signs nothing", async () => {
+  const storage = memoryStorage(new Map(main[4]));
+  await storage.delete(layout.logCheckpointOf(3));
+  const before = await contentOf(storage);
+  const commit = (await readCommit(storage, 3))!;
+  expect(await updateLog(await listPublicTree(storage), commit, signing)).toEqual([]);
+  expect(await contentOf(storage)).toEqual(before);
+});
+
+/** A store in which a thief puts a commit of snapshot 1 right above each commit that is made. */
+function followed(storage: Storage): Storage {
+  return aroundCalls(storage, async (work, { key }, body) => {
+    const created = await work();
+    if (!body || !key.startsWith(layout.commit.prefix)) return created;
+    const { entry, digest } = JSON.parse(String(body));
+    const commit = entry.commit + 1;
+    const { digest: _, note: __, ...first } = (await readCommit(storage, 1))!;
+    const forged = seal({ ...first, entry: { ...first.entry, commit }, previous: digest });
+    await storage.putIfAbsent(layout.commit(commit), forged);
+    return created;
+  });
+}
+
+const shown = async (storage: Storage) => String(await storage.get(layout.stableScoreList));
+const sizeOf = async (storage: Storage) => String(await storage.get(layout.logCheckpoint)).split("\n")[1];
+
+test("a run that signs shows under the public names what it made, and not what stands above it", async () => {
+  const storage = memoryStorage(new Map());
+  await publishOn(storage, 601);
+  const first = await shown(storage);
+  await publishOn(followed(storage), 602);
+  expect((await newestCommit(storage))?.entry.commit).toBe(3);
+  expect(await shown(storage)).not.toBe(first);
+  expect(await shown(storage)).toContain('"bri":602');
+  expect(await sizeOf(storage)).toBe("2");
+
+  await storage.delete(layout.commit(3));
+  await publishOn(storage, 603);
+  await rollback(followed(storage), "2", () => new Date("2026-03-02T00:00:00.000Z"), { signing });
+  expect(await shown(storage)).toContain('"bri":602');
+  expect(await sizeOf(storage)).toBe("4");
+});
+
+test("a checkpoint that another publisher stores or changes meanwhile is merged with one's own", async () => {
+  const objects: Objects = new Map();
+  const storage = memoryStorage(objects);
+  const line = (body: Uint8Array) =>
+    `${signatureLine(testKey("other.example"), parseNote(String(Buffer.from(body))).text)}\n`;
+  const met = new Set<string>();
+  const slow = aroundCalls(storage, (work, { key }, body) => {
+    if (body && key.startsWith(layout.logCheckpoint) && !met.has(key)) {
+      met.add(key);
+      objects.set(key, Buffer.concat([body, Buffer.from(line(body))]));
+    }
+    return work();
+  });
+  for (const [bri, size] of [
+    [601, 1],
+    [602, 2],
+  ] as const) {
+    met.clear();
+    await publishOn(slow, bri);
+    const [bySize, newest] = [layout.logCheckpointOf(size), layout.logCheckpoint];
+    expect([...met]).toEqual([bySize, newest]);
+    for (const at of met) expect(String(objects.get(at)), at).toContain(line(objects.get(at)!));
+    expect(objects.get(newest)).toEqual(objects.get(bySize));
+  }
+});
+
+test("a publisher's own file remembers what the store has forgotten", async () => {
+  const path = join(folder, "published");
+  const publish = async (storage: Storage, bri: number) =>
+    publishRecords(storage, records, bri, { signing: { key: ours, memory: await openCheckpointFile(path) } });
+  const objects: Objects = new Map();
+  await publish(memoryStorage(objects), 601);
+  const old = new Map(objects);
+  await publish(memoryStorage(objects), 602);
+  expect(await readFile(path, "utf8")).toBe(String(objects.get(layout.logCheckpoint)));
+
+  const storage = memoryStorage(old);
+  const named =
+    /published names commit 2, root [0-9a-f]{64}, which the log does not lead to; its newest commit is 1/;
+  await expect(publish(storage, 603)).rejects.toMatchObject({
+    code: "UNTRUSTED_PREDECESSOR",
+    message: expect.stringMatching(named),
+  });
+  // Another run, without the file, went on from there.
+  await publishOn(storage, 603);
+  await expect(publish(storage, 604)).rejects.toThrow(
+    /published names commit 2, root [0-9a-f]{64}, which the log does not lead to; its newest commit is 2, root/,
+  );
+  expect((await newestCommit(storage))!.entry.commit).toBe(2);
+});
+
+test("a run signs nothing of a size of which another tree was signed while it waited", async () => {
+  const path = join(folder, "waited");
+  const other: Objects = new Map();
+  await publishOn(memoryStorage(other), 602);
+  const bySize = layout.logCheckpointOf(1);
+  const storage = memoryStorage(new Map());
+  let asked = false;
+  const slow = aroundCalls(storage, async (work, { operation, key: name }) => {
+    // Read last before the run signs: all that remember a checkpoint have been asked.
+    if (operation === "get" && name === bySize && !asked) {
+      asked = true;
+      await storage.put(bySize, other.get(bySize)!);
+    }
+    return work();
+  });
+  const memory = await openCheckpointFile(path);
+  await expect(publishRecords(slow, records, 601, { signing: { key: ours, memory } })).rejects.toMatchObject({
+    code: "UNTRUSTED_PREDECESSOR",
+    message: expect.stringContaining(`${bySize} is signed and names commit 1, root `),
+  });
+  expect(asked).toBe(true);
+  expect(memory.newest).toBeUndefined();
+  expect(await storage.get(bySize)).toEqual(other.get(bySize));
 });
