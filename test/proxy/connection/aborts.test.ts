@@ -7,7 +7,7 @@ import { type FaultyOrigin, good, startOriginOf } from "../../helpers/http/fault
 import { patient, startTestProxy, type TestProxy, type TestProxyOptions } from "../../helpers/http/proxy.ts";
 import { outcome, until } from "../../helpers/http/proxy-client.ts";
 import { bookOf, publishBook } from "../../helpers/publish/score-books.ts";
-import { collectGarbage } from "../../helpers/servers/memory.ts";
+import { bytesInUse } from "../../helpers/servers/memory.ts";
 import { testFolder } from "../../helpers/store/test-folder.ts";
 
 const [clients, rounds] = [300, 5];
@@ -52,12 +52,6 @@ async function allLeave(heads: (client: number) => string, enough: (socket: Sock
 
 /** Sockets of this process, which has both ends of every connection. */
 const sockets = () => process.getActiveResourcesInfo().filter((kind) => kind === "TCPSocketWrap").length;
-
-async function bytesInUse(): Promise<number> {
-  await collectGarbage();
-  const { heapUsed, arrayBuffers } = process.memoryUsage();
-  return heapUsed + arrayBuffers;
-}
 
 /** Runs a round again and again: no connection and no memory stays of it, and the proxy goes on. */
 async function nothingStays(round: () => Promise<void>): Promise<void> {

@@ -24,7 +24,7 @@ import type { TestProxy } from "../../helpers/http/proxy.ts";
 import { outcome, remaining, until } from "../../helpers/http/proxy-client.ts";
 import { anotherOverS3 } from "../../helpers/http/proxy-served.ts";
 import { bookOf, publishBook } from "../../helpers/publish/score-books.ts";
-import { collectGarbage } from "../../helpers/servers/memory.ts";
+import { bytesInUse } from "../../helpers/servers/memory.ts";
 
 let proxy: TestProxy;
 let key: string;
@@ -418,9 +418,7 @@ describe("a store whose commits change every one of many scores: more than a con
     const used = async (reader: Listener) => {
       await reader.count(messages);
       reader.heard.length = 0;
-      await collectGarbage();
-      const { heapUsed, external } = process.memoryUsage();
-      return heapUsed + external;
+      return bytesInUse();
     };
     const reader = await from();
     const before = await used(reader);

@@ -7,7 +7,7 @@ import { askRows, type RowsReader, wantsRows } from "../../helpers/http/ndjson.t
 import { startTestProxy, type TestProxy, type TestProxyOptions } from "../../helpers/http/proxy.ts";
 import { bearer, type Call, outcome, problemOf, remaining, until } from "../../helpers/http/proxy-client.ts";
 import { market, marketsOf, publishRecords } from "../../helpers/publish/records.ts";
-import { collectGarbage } from "../../helpers/servers/memory.ts";
+import { bytesInUse } from "../../helpers/servers/memory.ts";
 import { linkedStore } from "../../helpers/store/linked-store.ts";
 import { listed } from "../../helpers/store/storages.ts";
 import { testFolder } from "../../helpers/store/test-folder.ts";
@@ -163,11 +163,6 @@ describe("a client that reads slowly", () => {
   test.each(["identity", "gzip"])("costs no memory while it is waited for, in %s", async (coding) => {
     await start({ cacheBytes: 1024 * 1024 });
     const keys = await Promise.all(["a", "b", "c", "d"].map((owner) => proxy.issue({ owner })));
-    const used = async () => {
-      await collectGarbage();
-      const { heapUsed, external } = process.memoryUsage();
-      return heapUsed + external;
-    };
     // What everything takes once.
     const readAll = async () => {
       const { toEnd, lines } = await open(keys[3]!);
@@ -175,13 +170,13 @@ describe("a client that reads slowly", () => {
       lines.length = 0;
     };
     await readAll();
-    const before = await used();
+    const before = await bytesInUse();
     const slow = await Promise.all(
       keys.slice(0, 3).map((key) => open(key, "", { "accept-encoding": coding })),
     );
     await readAll();
     // All three have 60 MB to be sent.
-    expect((await used()) - before).toBeLessThan(32 * 1024 * 1024);
+    expect((await bytesInUse()) - before).toBeLessThan(32 * 1024 * 1024);
     if (coding === "identity") for (const reader of slow) expect(await reader.ending()).toBe("whole");
   });
 
