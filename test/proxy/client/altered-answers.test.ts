@@ -74,56 +74,36 @@ beforeAll(async () => {
   proxy = await startArchiveProxy(storage);
   const record = async (asOf: string) => {
     const recorded: Operation[] = [];
-    for (const { name, run } of operationsOn(asOf)) recorded.push(await recordedOf(name, run));
+    for (const [name, run] of Object.entries(operationsOn(asOf))) recorded.push(await recordedOf(name, run));
     return recorded;
   };
   [operations, earlier] = [await record(newest), await record(before)];
 });
 afterAll(() => proxy?.stop());
 
-function operationsOn(asOf: string): Pick<Operation, "name" | "run">[] {
+function operationsOn(asOf: string): Record<string, Operation["run"]> {
   const verified = { verified: true, trust };
-  const texts = async (filters: object, client: Client) => {
-    const found = [];
-    for await (const { text } of client.rows({ ...filters, asOf }, verified)) found.push(text);
-    return found;
+  const texts = async (filters: object, client: Client) =>
+    (await Array.fromAsync(client.rows({ ...filters, asOf }, verified))).map(({ text }) => text);
+  return {
+    async "a total with facets"(client) {
+      const filters = { disputed: true, min_composite: 400, from: "2025-01-02", q: "will hap*" };
+      const { total, facets } = await client.recompute({ filters, by: ["tier", "month"], asOf, trust });
+      return { total, facets };
+    },
+    "a total of all": async (client) => (await client.recompute({ by: ["outcome"], asOf, trust })).facets,
+    "some rows": (client) => texts({ disputed: true, category: "crypto" }, client),
+    "all rows": (client) => texts({}, client),
+    async "a page"(client) {
+      const asked = { min_composite: 500, pageSize: 15, page: 2, asOf };
+      const { timestamp: _, tier: __, ...page } = await client.page(asked, verified);
+      return page;
+    },
+    "an absence beside the same hash": async (client) =>
+      (await client.absent(absent, { asOf, trust })).markets,
+    "an absence": async (client) =>
+      (await client.absent("0".repeat(8).concat(absent.slice(8)), { asOf, trust })).markets,
   };
-  return [
-    {
-      name: "a total with facets",
-      run: async (client) => {
-        const filters = { disputed: true, min_composite: 400, from: "2025-01-02", q: "will hap*" };
-        const { total, facets } = await client.recompute({ filters, by: ["tier", "month"], asOf, trust });
-        return { total, facets };
-      },
-    },
-    {
-      name: "a total of all",
-      run: async (client) => (await client.recompute({ by: ["outcome"], asOf, trust })).facets,
-    },
-    { name: "some rows", run: (client) => texts({ disputed: true, category: "crypto" }, client) },
-    { name: "all rows", run: (client) => texts({}, client) },
-    {
-      name: "a page",
-      run: async (client) => {
-        const {
-          timestamp: _,
-          tier: __,
-          ...page
-        } = await client.page({ min_composite: 500, pageSize: 15, page: 2, asOf }, verified);
-        return page;
-      },
-    },
-    {
-      name: "an absence beside the same hash",
-      run: async (client) => (await client.absent(absent, { asOf, trust })).markets,
-    },
-    {
-      name: "an absence",
-      run: async (client) =>
-        (await client.absent("0".repeat(8).concat(absent.slice(8)), { asOf, trust })).markets,
-    },
-  ];
 }
 
 function clientWith(fetch: typeof globalThis.fetch): Client {

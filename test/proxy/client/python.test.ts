@@ -25,12 +25,6 @@ const file = new URL("../../../proxy/site/client/client.py", import.meta.url).pa
 const signing = { key: testKey() };
 const trusted = verifierText(signing.key);
 
-async function listed<Each>(some: AsyncIterable<Each>): Promise<Each[]> {
-  const found = [];
-  for await (const each of some) found.push(each);
-  return found;
-}
-
 /** What a program prints as JSON, with the client imported and `given` at hand. */
 async function says<Said>(program: string, given: unknown): Promise<Said> {
   const script = `import json, sys
@@ -133,44 +127,42 @@ describe.skipIf(!python)("the client in Python", () => {
     const [since = ""] = snapshots;
     const { scores } = await js.scores();
     const slug = scores[0]!.slug;
+    const answers: [python: string, js: Promise<unknown>][] = [
+      ["scores()", js.scores()],
+      ["score(slug)", js.score(slug)],
+      ["batch([slug, 'none'])", js.batch([slug, "none"])],
+      ["history(slug)", js.history(slug)],
+      ["dimensions(slug)", js.dimensions(slug)],
+      ["tiers()", js.tiers()],
+      ["snapshots()", js.snapshots()],
+      ["exports()", js.exports()],
+      ["market(id)", js.market(present)],
+      ["proof(id)", js.proof(present)],
+      ["score_proof(slug)", js.scoreProof(slug)],
+      ["checkpoint()", js.checkpoint()],
+      ["scores(as_of=since)", js.scores({ asOf: since })],
+      ["facets(['tier'], {'disputed': True})", js.facets(["tier"], { disputed: true })],
+    ];
     const said = await says<Record<string, unknown>>(
       `
 client, (slug, id, since) = Client(given["url"], given["key"]), given["asked"]
 rows, changes = client.rows({"disputed": True}), client.changes(since)
 print(json.dumps({
-    "answers": [client.scores(), client.score(slug), client.batch([slug, "none"]), client.history(slug), client.dimensions(slug),
-                client.tiers(), client.snapshots(), client.exports(), client.market(id), client.proof(id),
-                client.score_proof(slug), client.checkpoint(), client.scores(as_of=since),
-                client.facets(["tier"], {"disputed": True})],
+    "answers": [${answers.map(([call]) => `client.${call}`).join()}],
     "pages": [page["markets"] for page in client.pages({"min_composite": 400, "pageSize": 30})],
     "rows": [row.text for row in rows], "of rows": [rows.snapshot_id, rows.total, rows.count, rows.skip],
     "changes": [[row.op, row.id, row.text] for row in changes], "of changes": [changes.snapshot_id, changes.archive_root]}))`,
       { url, key, asked: [slug, present, since] },
     );
-    expect(said.answers).toEqual([
-      await js.scores(),
-      await js.score(slug),
-      await js.batch([slug, "none"]),
-      await js.history(slug),
-      await js.dimensions(slug),
-      await js.tiers(),
-      await js.snapshots(),
-      await js.exports(),
-      await js.market(present),
-      await js.proof(present),
-      await js.scoreProof(slug),
-      await js.checkpoint(),
-      await js.scores({ asOf: since }),
-      await js.facets(["tier"], { disputed: true }),
-    ]);
+    expect(said.answers).toEqual(await Promise.all(answers.map(([, answer]) => answer)));
     expect(said.pages).toEqual(
-      (await listed(js.pages({ min_composite: 400, pageSize: 30 }))).map(({ markets }) => markets),
+      (await Array.fromAsync(js.pages({ min_composite: 400, pageSize: 30 }))).map(({ markets }) => markets),
     );
     const rows = js.rows({ disputed: true });
-    expect(said.rows).toEqual((await listed(rows)).map(({ text }) => text));
+    expect(said.rows).toEqual((await Array.fromAsync(rows)).map(({ text }) => text));
     expect(said["of rows"]).toEqual([rows.snapshotId, rows.total, rows.count, rows.skip]);
     const changes = js.changes(since);
-    const lines = await listed(changes);
+    const lines = await Array.fromAsync(changes);
     expect(lines.length).toBe(22);
     expect(said.changes).toEqual(lines.map(({ op, id, text }) => [op, id, text]));
     expect(said["of changes"]).toEqual([changes.snapshotId, changes.archiveRoot]);
@@ -239,7 +231,7 @@ print(json.dumps([failed, texts]))`,
     );
     link.alter = () => undefined;
     expect(said[0]).toEqual(["ApiError", "BROKEN_ANSWER", 0, null]);
-    expect(said[1]).toEqual((await listed(js.rows())).map(({ text }) => text));
+    expect(said[1]).toEqual((await Array.fromAsync(js.rows())).map(({ text }) => text));
   });
 
   // That no altered proof or total is taken is tried at random in test/conformance.

@@ -1,6 +1,6 @@
 import { join } from "node:path";
 import fc from "fast-check";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
 import { Client, type ClientOptions, type Trust } from "../../../proxy/site/client/client.ts";
 import { MarketIndex } from "../../../schemas/envelopes.ts";
 import { facetNames } from "../../../schemas/filters.ts";
@@ -144,13 +144,6 @@ async function indexOf({ address, headers }: ArchiveProxy) {
   return MarketIndex.parse(await answer.json());
 }
 
-/** Everything that comes. */
-async function all<T>(items: AsyncIterable<T>): Promise<T[]> {
-  const taken: T[] = [];
-  for await (const item of items) taken.push(item);
-  return taken;
-}
-
 describe("rows", () => {
   const verified = { verified: true, trust };
 
@@ -163,7 +156,7 @@ describe("rows", () => {
           const ids = plainFilter(markets, filters).map(({ id }) => id);
           expect(await idsIn(sql, filters)).toEqual(ids);
           const rows = client.rows(filters, verified);
-          const found = await all(rows);
+          const found = await Array.fromAsync(rows);
           expect(found.map(({ market }) => market.id)).toEqual(ids);
           expect([rows.total, rows.count, rows.skip]).toEqual([ids.length, ids.length, ids.length]);
           const one = await client.page({ ...filters, pageSize, page }, verified);
@@ -178,17 +171,17 @@ describe("rows", () => {
 
   test("go on where another process left off, and as pages", async () => {
     const { client } = clientOf();
-    const whole = await all(client.rows({}, verified));
+    const whole = await Array.fromAsync(client.rows({}, verified));
     expect(whole.length).toBe(markets.length);
     const first = client.rows({ disputed: true }, verified);
     const texts: string[] = [];
     for await (const { text } of first) if (texts.push(text) === 20) break;
     expect(first.skip).toBe(20);
     const rest = clientOf().client.rows({ cursor: first.cursor!, skip: first.skip }, verified);
-    texts.push(...(await all(rest)).map(({ text }) => text));
-    expect(texts).toEqual((await all(client.rows({ disputed: true }))).map(({ text }) => text));
+    texts.push(...(await Array.fromAsync(rest)).map(({ text }) => text));
+    expect(texts).toEqual((await Array.fromAsync(client.rows({ disputed: true }))).map(({ text }) => text));
     expect([rest.total, rest.skip, rest.count]).toEqual([texts.length, texts.length, texts.length]);
-    const pages = await all(client.pages({ disputed: true, pageSize: 50 }, verified));
+    const pages = await Array.fromAsync(client.pages({ disputed: true, pageSize: 50 }, verified));
     expect(pages.flatMap((page) => page.markets)).toEqual(texts.map((text) => JSON.parse(text)));
     const [, second] = pages;
     const cursor = pages[0]!.nextCursor!;
@@ -200,21 +193,18 @@ describe("rows", () => {
     const [first, second] = [recordsOf(0, 60), recordsOf(0, 70)];
     const { snapshotId } = await publishRecords(own, first, 700, { signing });
     const service = await startArchiveProxy(own);
-    try {
-      const { client } = clientOf({}, service);
-      const walks = async () => [
-        (await all(client.rows({ asOf: snapshotId }, verified))).length,
-        (await all(client.pages({ asOf: snapshotId, pageSize: 25 }, verified))).length,
-      ];
-      expect(await walks()).toEqual([60, 3]);
-      for (const records of [second, first]) await publishRecords(own, records, 700, { signing });
-      await service.refresh();
-      const { commit } = service.catalog.requireCurrent();
-      expect([commit.commit, commit.snapshotId]).toEqual([3, snapshotId]);
-      expect(await walks()).toEqual([60, 3]);
-    } finally {
-      await service.stop();
-    }
+    onTestFinished(service.stop);
+    const { client } = clientOf({}, service);
+    const walks = async () => [
+      (await Array.fromAsync(client.rows({ asOf: snapshotId }, verified))).length,
+      (await Array.fromAsync(client.pages({ asOf: snapshotId, pageSize: 25 }, verified))).length,
+    ];
+    expect(await walks()).toEqual([60, 3]);
+    for (const records of [second, first]) await publishRecords(own, records, 700, { signing });
+    await service.refresh();
+    const { commit } = service.catalog.requireCurrent();
+    expect([commit.commit, commit.snapshotId]).toEqual([3, snapshotId]);
+    expect(await walks()).toEqual([60, 3]);
   });
 
   test("are the service's CSV, byte for byte", async () => {
@@ -228,24 +218,22 @@ describe("rows", () => {
   test("are proved against a snapshot's id, and say that this does not show that none is left out", async () => {
     const { snapshotId } = proxy.catalog.requireCurrent().commit;
     const rows = clientOf().client.rows({ disputed: true }, { verified: true, trust: { snapshotId } });
-    expect((await all(rows)).length).toBe(rows.total);
+    expect((await Array.fromAsync(rows)).length).toBe(rows.total);
     expect(rows.vouched).toMatchObject({ by: ["snapshotId"], complete: false });
   });
 });
 
-describe("an absence", () => {
-  test("is shown in one request, and none of a market that is there", async () => {
-    const { client, asked } = clientOf();
-    const { snapshotId, commit } = proxy.catalog.requireCurrent().commit;
-    const id = "01234567-89ab-4cde-8f01-23456789abcd";
-    const shown = await client.absent(id, { trust });
-    expect(shown).toMatchObject({ snapshotId, commit, markets: markets.length, requests: 1 });
-    expect(shown.vouched).toMatchObject({ by: ["key"], complete: true });
-    expect(asked).toEqual([`/markets/index/absence?id=${id}`]);
-    const there = { name: "ApiError", status: 404 };
-    await expect(client.absent(markets[3]!.id, { trust })).rejects.toMatchObject(there);
-    await expect(client.absent(id, { trust: { snapshotId } })).rejects.toThrow(/no absence/);
-  });
+test("an absence is shown in one request, and none of a market that is there", async () => {
+  const { client, asked } = clientOf();
+  const { snapshotId, commit } = proxy.catalog.requireCurrent().commit;
+  const id = "01234567-89ab-4cde-8f01-23456789abcd";
+  const shown = await client.absent(id, { trust });
+  expect(shown).toMatchObject({ snapshotId, commit, markets: markets.length, requests: 1 });
+  expect(shown.vouched).toMatchObject({ by: ["key"], complete: true });
+  expect(asked).toEqual([`/markets/index/absence?id=${id}`]);
+  const there = { name: "ApiError", status: 404 };
+  await expect(client.absent(markets[3]!.id, { trust })).rejects.toMatchObject(there);
+  await expect(client.absent(id, { trust: { snapshotId } })).rejects.toThrow(/no absence/);
 });
 
 describe("what was fetched", () => {
@@ -262,28 +250,25 @@ describe("what was fetched", () => {
     );
     await publishRecords(storage, records, 700, { signing });
     const own = await startArchiveProxy(storage);
-    try {
-      const { client, asked } = clientOf({}, own);
-      const first = await client.recompute({ filters, trust });
-      const { segments } = await indexOf(own);
-      expect(segments.length).toBeGreaterThan(3);
-      const renew = async (change: Partial<HistoricalMarket>) => {
-        await publishRecords(storage, records.with(5, { ...records[5]!, ...change }), 700, { signing });
-        await own.refresh();
-        asked.length = 0;
-      };
-      await renew({ question: "Another one?" });
-      const second = await client.recompute({ filters, trust });
-      expect(second.total).toBe(first.total);
-      // The header of the segment, and none of its sections that are the same: a question is in none of them.
-      expect([asked.length, of(asked).length]).toEqual([2, 1]);
-      await renew({ question: "Another one?", disputed: !records[5]!.disputed });
-      await client.recompute({ filters, trust });
-      expect([asked.length, of(asked).length]).toEqual([3, 1]);
-      expect((await client.recompute({ filters, trust })).requests).toBe(1);
-    } finally {
-      await own.stop();
-    }
+    onTestFinished(own.stop);
+    const { client, asked } = clientOf({}, own);
+    const first = await client.recompute({ filters, trust });
+    const { segments } = await indexOf(own);
+    expect(segments.length).toBeGreaterThan(3);
+    const renew = async (change: Partial<HistoricalMarket>) => {
+      await publishRecords(storage, records.with(5, { ...records[5]!, ...change }), 700, { signing });
+      await own.refresh();
+      asked.length = 0;
+    };
+    await renew({ question: "Another one?" });
+    const second = await client.recompute({ filters, trust });
+    expect(second.total).toBe(first.total);
+    // The header of the segment, and none of its sections that are the same: a question is in none of them.
+    expect([asked.length, of(asked).length]).toEqual([2, 1]);
+    await renew({ question: "Another one?", disputed: !records[5]!.disputed });
+    await client.recompute({ filters, trust });
+    expect([asked.length, of(asked).length]).toEqual([3, 1]);
+    expect((await client.recompute({ filters, trust })).requests).toBe(1);
   });
 
   test("is forgotten, the least recently used first, when there is more than may be kept", async () => {

@@ -1,6 +1,5 @@
 import { execFileSync, spawnSync } from "node:child_process";
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { compile } from "json-schema-to-typescript";
 import { expect, test } from "vitest";
@@ -9,7 +8,9 @@ import { recordRegistry, records, recordTypes } from "../../../proxy/site/client
 import { clientFiles } from "../../../proxy/site/static-files.ts";
 import { endpoints } from "../../../schemas/endpoints.ts";
 import { AnyJson } from "../../../schemas/records.ts";
+import { testFolder } from "../../helpers/store/test-folder.ts";
 
+const folder = testFolder();
 const root = new URL("../../..", import.meta.url).pathname;
 const program = (name: string) => join(root, "node_modules/.bin", name);
 
@@ -35,19 +36,14 @@ const modules = ["client", "answers", "errors", "proofs", "trees"];
 
 /** What tsc declares of these modules, without their imports. */
 function declared(): string {
-  const folder = mkdtempSync(join(tmpdir(), "prs-client-types-"));
-  try {
-    const emit = "--noEmit false --declaration --emitDeclarationOnly --stripInternal".split(" ");
-    const where = ["--rootDir", root, "--outDir", folder];
-    // It also writes when there are faults, as after a record was added here. `npm run types` reports those.
-    spawnSync(program("tsc"), ["-p", join(root, "proxy/site/client"), ...emit, ...where]);
-    const texts = modules.map((name) => readFileSync(join(folder, `proxy/site/client/${name}.d.ts`), "utf8"));
-    return formatted(
-      texts.join("").replaceAll(/^(?:import|export) (?:type )?(?:\{[^}]*\}|\*)(?: from "[^"]+")?;\n/gm, ""),
-    );
-  } finally {
-    rmSync(folder, { recursive: true });
-  }
+  const emit = "--noEmit false --declaration --emitDeclarationOnly --stripInternal".split(" ");
+  const where = ["--rootDir", root, "--outDir", folder];
+  // It also writes when there are faults, as after a record was added here. `npm run types` reports those.
+  spawnSync(program("tsc"), ["-p", join(root, "proxy/site/client"), ...emit, ...where]);
+  const texts = modules.map((name) => readFileSync(join(folder, `proxy/site/client/${name}.d.ts`), "utf8"));
+  return formatted(
+    texts.join("").replaceAll(/^(?:import|export) (?:type )?(?:\{[^}]*\}|\*)(?: from "[^"]+")?;\n/gm, ""),
+  );
 }
 
 function formatted(text: string): string {
@@ -91,40 +87,30 @@ async function compiledRecords(): Promise<string> {
 }
 
 test("the types of records are those that a library makes of their schemas", async () => {
-  const folder = mkdtempSync(join(tmpdir(), "prs-client-types-"));
-  try {
-    writeFileSync(join(folder, "served.d.ts"), recordTypes());
-    writeFileSync(join(folder, "compiled.d.ts"), await compiledRecords());
-    const lines = [
-      'import type * as served from "./served.d.ts";',
-      'import type * as compiled from "./compiled.d.ts";',
-      `import type { Filters as Asked } from ${JSON.stringify(join(root, "schemas/filters.ts"))};`,
-      "type Same<A, B> = [A, B] extends [B, A] ? true : false;",
-      // The client itself takes any text for a tier.
-      "export const asked: Same<keyof served.Filters, keyof Asked> = true;",
-      "export const taken: (filters: served.Filters) => Asked = (filters) => filters;",
-      ...Object.keys(records).map(
-        (name) => `export const ${name}: Same<served.${name}, compiled.${name}> = true;`,
-      ),
-    ];
-    writeFileSync(join(folder, "same.ts"), lines.join("\n"));
-    const strict = "--strict --exactOptionalPropertyTypes --noEmit --allowImportingTsExtensions";
-    const how = `${strict} --target es2024 --module nodenext same.ts`.split(" ");
-    const { stdout } = spawnSync(program("tsc"), how, { cwd: folder, encoding: "utf8" });
-    expect(stdout).toBe("");
-  } finally {
-    rmSync(folder, { recursive: true });
-  }
+  writeFileSync(join(folder, "served.d.ts"), recordTypes());
+  writeFileSync(join(folder, "compiled.d.ts"), await compiledRecords());
+  const lines = [
+    'import type * as served from "./served.d.ts";',
+    'import type * as compiled from "./compiled.d.ts";',
+    `import type { Filters as Asked } from ${JSON.stringify(join(root, "schemas/filters.ts"))};`,
+    "type Same<A, B> = [A, B] extends [B, A] ? true : false;",
+    // The client itself takes any text for a tier.
+    "export const asked: Same<keyof served.Filters, keyof Asked> = true;",
+    "export const taken: (filters: served.Filters) => Asked = (filters) => filters;",
+    ...Object.keys(records).map(
+      (name) => `export const ${name}: Same<served.${name}, compiled.${name}> = true;`,
+    ),
+  ];
+  writeFileSync(join(folder, "same.ts"), lines.join("\n"));
+  const strict = "--strict --exactOptionalPropertyTypes --noEmit --allowImportingTsExtensions";
+  const how = `${strict} --target es2024 --module nodenext same.ts`.split(" ");
+  const { stdout } = spawnSync(program("tsc"), how, { cwd: folder, encoding: "utf8" });
+  expect(stdout).toBe("");
 });
 
 test("the file of types that is served needs no other", async () => {
-  const folder = mkdtempSync(join(tmpdir(), "prs-client-types-"));
-  try {
-    const served = clientFiles.find(({ path }) => path === endpoints.clientTypes.path);
-    writeFileSync(join(folder, "client.d.ts"), String(await served?.read()));
-    const how = "--strict --noEmit --target es2024 --module nodenext client.d.ts".split(" ");
-    execFileSync(program("tsc"), how, { cwd: folder });
-  } finally {
-    rmSync(folder, { recursive: true });
-  }
+  const served = clientFiles.find(({ path }) => path === endpoints.clientTypes.path);
+  writeFileSync(join(folder, "client.d.ts"), String(await served?.read()));
+  const how = "--strict --noEmit --target es2024 --module nodenext client.d.ts".split(" ");
+  execFileSync(program("tsc"), how, { cwd: folder });
 });
