@@ -58,21 +58,19 @@ describe("a key", () => {
   });
 });
 
-describe("a handshake", () => {
-  test("that offers no subprotocol or compression of ours is answered with none", async () => {
-    const listener = await listenGreeted(proxy.port, key, { protocols: [], perMessageDeflate: true });
-    expect(listener.socket.protocol).toBe("");
-    expect(listener.socket.extensions).toBe("");
-    expect(listener.headers["sec-websocket-extensions"]).toBeUndefined();
-    expect(listener.headers["sec-websocket-protocol"]).toBeUndefined();
-    await leave(proxy, listener);
-    const other = new WebSocket(`ws://127.0.0.1:${proxy.port}${feedPath}`, ["scores.v2"], {
-      headers: bearer(key),
-    });
-    const [error] = await once(other, "error");
-    expect(String(error)).toContain("no subprotocol");
-    await leave(proxy);
+test("a handshake that offers no subprotocol or compression of ours is answered with none", async () => {
+  const listener = await listenGreeted(proxy.port, key, { protocols: [], perMessageDeflate: true });
+  expect(listener.socket.protocol).toBe("");
+  expect(listener.socket.extensions).toBe("");
+  expect(listener.headers["sec-websocket-extensions"]).toBeUndefined();
+  expect(listener.headers["sec-websocket-protocol"]).toBeUndefined();
+  await leave(proxy, listener);
+  const other = new WebSocket(`ws://127.0.0.1:${proxy.port}${feedPath}`, ["scores.v2"], {
+    headers: bearer(key),
   });
+  const [error] = await once(other, "error");
+  expect(String(error)).toContain("no subprotocol");
+  await leave(proxy);
 });
 
 describe("the quota", () => {

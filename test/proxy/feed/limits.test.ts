@@ -1,11 +1,13 @@
 import { EventEmitter, once } from "node:events";
-import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
+import type { Socket } from "node:net";
+import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from "vitest";
 import { WebSocket } from "ws";
 import type { Identity } from "../../../proxy/access/identity.ts";
 import { feedClient } from "../../../proxy/feed/live-feed.ts";
 import { feedLimits, keyEnded } from "../../../schemas/rooms/feed.ts";
 import type { Commit } from "../../../schemas/store/stored-objects.ts";
 import { readKeys, revokeKey } from "../../../snapshots/keys/keys.ts";
+import { layout } from "../../../snapshots/store/layout.ts";
 import { appendCommit, newestCommit } from "../../../snapshots/store/log/commits.ts";
 import {
   connections,
@@ -22,6 +24,7 @@ import {
 } from "../../helpers/http/live-feed.ts";
 import type { TestProxy } from "../../helpers/http/proxy.ts";
 import { outcome, remaining, until } from "../../helpers/http/proxy-client.ts";
+import { startProxyCommand } from "../../helpers/http/proxy-command.ts";
 import { anotherOverS3 } from "../../helpers/http/proxy-served.ts";
 import { bookOf, publishBook } from "../../helpers/publish/score-books.ts";
 import { bytesInUse } from "../../helpers/servers/memory.ts";
@@ -260,29 +263,27 @@ describe("a key that ends", () => {
   });
 });
 
-describe("a client that is not there any more", () => {
-  test("is asked every half minute, and cut off when it has not answered until the next time", async () => {
-    vi.useFakeTimers({ toFake: ["setInterval", "clearInterval"] });
-    const own = await startFeedProxy(bookOf({ aave: 500 }));
-    const [silent, alive] = [
-      await listenGreeted(own.proxy.port, own.key, { autoPong: false }),
-      await listenGreeted(own.proxy.port, own.key),
-    ];
-    for (let round = 0; round < 2; round += 1) {
-      stays(silent);
-      const asked = round === 0 ? [silent, alive] : [alive];
-      const pings = asked.map(({ socket }) => once(socket, "ping"));
-      vi.advanceTimersByTime(feedLimits.pingSeconds * 1000);
-      await Promise.all(pings);
-      // Frames are taken in turn: by the answer to this, the answer to the ping has come.
-      await alive.subscribe("aave");
-    }
-    expect(await silent.closed).toBe(1006);
-    stays(alive);
-    vi.useRealTimers();
-    await leave(own.proxy, alive);
-    await own.proxy.stop();
-  });
+test("a client that is not there any more is asked every half minute, and cut off when it has not answered until the next time", async () => {
+  vi.useFakeTimers({ toFake: ["setInterval", "clearInterval"] });
+  const own = await startFeedProxy(bookOf({ aave: 500 }));
+  const [silent, alive] = [
+    await listenGreeted(own.proxy.port, own.key, { autoPong: false }),
+    await listenGreeted(own.proxy.port, own.key),
+  ];
+  for (let round = 0; round < 2; round += 1) {
+    stays(silent);
+    const asked = round === 0 ? [silent, alive] : [alive];
+    const pings = asked.map(({ socket }) => once(socket, "ping"));
+    vi.advanceTimersByTime(feedLimits.pingSeconds * 1000);
+    await Promise.all(pings);
+    // Frames are taken in turn: by the answer to this, the answer to the ping has come.
+    await alive.subscribe("aave");
+  }
+  expect(await silent.closed).toBe(1006);
+  stays(alive);
+  vi.useRealTimers();
+  await leave(own.proxy, alive);
+  await own.proxy.stop();
 });
 
 describe("a client that does not read", () => {
@@ -441,5 +442,48 @@ describe("a store whose commits change every one of many scores: more than a con
       expect(heard).toHaveLength(messages);
     }
     await leave(proxy, reader, again, changing, ...late);
+  });
+});
+
+/** A client that answers no close. */
+function dumbClient(port: number, search?: string): Socket {
+  const socket = rawListener(port, key, search);
+  onTestFinished(() => void socket.destroy());
+  return socket;
+}
+
+describe("a proxy that stops", () => {
+  test("ends as a process on SIGTERM, with clients that answer and clients that do not", async () => {
+    const command = startProxyCommand(proxy.directory, { POLL_SECONDS: "1" });
+    onTestFinished(command.kill);
+    const port = await command.listening();
+    const listener = await listenGreeted(port, key);
+    await once(dumbClient(port), "data");
+    command.child.kill("SIGTERM");
+    expect(await listener.closed).toBe(1001);
+    expect(await command.ended).toBe(0);
+    expect(command.output.out + command.output.err).not.toContain(key);
+  });
+
+  test("also lets go of a client that gets in while it stops", async () => {
+    await publishBook(proxy.storage, bookOf({ aave: 501 }));
+    // The log is read back to the first commit, and that one is not to be had at once.
+    const asked = Promise.withResolvers<void>();
+    const answered = Promise.withResolvers<undefined>();
+    const another = await anotherOverS3(proxy, (_, name) => {
+      if (name !== layout.commit(1)) return undefined;
+      asked.resolve();
+      return answered.promise;
+    });
+    const dumb = dumbClient(another.port);
+    await once(dumb, "data");
+    const late = dumbClient(another.port, `?since=${first}`);
+    await asked.promise;
+    const ending = another.stop();
+    // Cut off when its time to answer the close was over.
+    await once(dumb.resume(), "close");
+    answered.resolve(undefined);
+    await once(late.resume(), "close");
+    await ending;
   });
 });

@@ -1,7 +1,7 @@
 import { once } from "node:events";
 import { mkdir, symlink } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from "vitest";
 import type { ScoreChange } from "../../../schemas/rooms/feed.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { newestCommit, readCommit } from "../../../snapshots/store/log/commits.ts";
@@ -31,8 +31,6 @@ const booksOf = (own: string) =>
 const expired = { type: "error", code: "SNAPSHOT_EXPIRED" };
 
 let proxy: TestProxy;
-/** Proxies that a test started beside it. */
-let others: TestProxy[] = [];
 let tests = 0;
 let books: ReturnType<typeof booksOf>;
 let key: string;
@@ -55,10 +53,6 @@ beforeEach(async () => {
   steps = [[]];
   first = (await newestCommit(proxy.storage))!.entry.commit;
   await takenUp(proxy, ids[0]!);
-});
-afterEach(async () => {
-  for (const other of others) await other.stop();
-  others = [];
 });
 async function publish(next: Book, storage = proxy.storage, markets = 3): Promise<string> {
   const id = await publishBook(storage, next, { markets });
@@ -189,11 +183,10 @@ describe("a client that goes on from a snapshot", () => {
     await publish(books[1]);
     await publish(books[2]);
     await takenUp(proxy, ids[2]!);
-    const key1 = await manifestOf(first);
-    await proxy.storage.delete(key1);
+    const { manifest } = (await readCommit(proxy.storage, first))!;
+    await proxy.storage.delete(layout.manifest(manifest.hash));
     // This one has the collected snapshot still in memory.
-    const other = await proxy.another();
-    others = [other];
+    await using other = await proxy.another();
     const [unknown, gone] = [
       await listenGreeted(proxy.port, key, { since: "0".repeat(64) }),
       await listenGreeted(other.port, key, { since: ids[0]! }),
@@ -229,7 +222,8 @@ describe("a client that goes on from a snapshot", () => {
     await ending.stop();
     expect(await closed).toBe(1001);
     await publish(books[2]);
-    others = [await proxy.another(), await proxy.another()];
+    const others = [await proxy.another(), await proxy.another()];
+    for (const { stop } of others) onTestFinished(stop);
     await publish(books[3]);
     const listeners = await Promise.all(
       [proxy, ...others].map(({ port }) => listen(port, key, { since: ids[1]! })),
@@ -241,9 +235,6 @@ describe("a client that goes on from a snapshot", () => {
   });
 });
 
-const manifestOf = async (number: number) =>
-  layout.manifest((await readCommit(proxy.storage, number))!.manifest.hash);
-
 /** Lets the store fail at one object, which is still to come. */
 async function unreadable(object: string) {
   const place = join(proxy.directory, "store", object);
@@ -253,23 +244,20 @@ async function unreadable(object: string) {
   return { release: (bytes: Buffer) => proxy.storage.put(object, bytes) };
 }
 
-describe("while the store fails", () => {
-  beforeEach(() => void proxy.logged.splice(0));
+test("while the store fails nothing is told, and afterwards all of it", async () => {
+  proxy.logged.length = 0;
   const failed = () => proxy.logged.filter((line) => line.includes("the live feed could not go on")).length;
-
-  test("nothing is told, and afterwards all of it", async () => {
-    const { heard, count } = await listenGreeted(proxy.port, key);
-    const draft = await draftOf(proxy.storage);
-    await publish(books[1], draft.storage);
-    const list = layout.publicObject((await newestManifest(draft.storage)).scores.list.hash);
-    await publish(books[2], draft.storage);
-    const hold = await unreadable(list);
-    await bring(draft.objects, proxy.storage, [list]);
-    await until("two failed polls", () => failed() > 1);
-    await publish(books[3]);
-    expect(heard).toEqual([hello(ids[0]!)]);
-    await hold.release(draft.objects.get(list)!);
-    await count(1 + stepsFrom(1).length);
-    expect(heard).toEqual([hello(ids[0]!), ...stepsFrom(1)]);
-  });
+  const { heard, count } = await listenGreeted(proxy.port, key);
+  const draft = await draftOf(proxy.storage);
+  await publish(books[1], draft.storage);
+  const list = layout.publicObject((await newestManifest(draft.storage)).scores.list.hash);
+  await publish(books[2], draft.storage);
+  const hold = await unreadable(list);
+  await bring(draft.objects, proxy.storage, [list]);
+  await until("two failed polls", () => failed() > 1);
+  await publish(books[3]);
+  expect(heard).toEqual([hello(ids[0]!)]);
+  await hold.release(draft.objects.get(list)!);
+  await count(1 + stepsFrom(1).length);
+  expect(heard).toEqual([hello(ids[0]!), ...stepsFrom(1)]);
 });
