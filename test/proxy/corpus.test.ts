@@ -1,18 +1,22 @@
 import { readFileSync } from "node:fs";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { Client } from "../../proxy/site/client/client.ts";
 import { generateKey, readKeys, revokeKey } from "../../snapshots/keys/keys.ts";
 import { rollback } from "../../snapshots/maintain/rollback.ts";
+import { CommitLog } from "../../snapshots/read/catalog/commit-log.ts";
 import { layout } from "../../snapshots/store/layout.ts";
 import { newestCommit, readCommit } from "../../snapshots/store/log/commits.ts";
+import { readManifest } from "../../snapshots/store/manifest.ts";
 import { exportNewest } from "../helpers/archive/exports.ts";
 import { answerOf, answersIn, type WireAnswer } from "../helpers/attack/wire.ts";
 import { connections, takenUp } from "../helpers/http/live-feed.ts";
 import { startTestProxy, type TestProxy } from "../helpers/http/proxy.ts";
-import { bearer, problemOf, raw } from "../helpers/http/proxy-client.ts";
+import { bearer, problemOf, raw, until } from "../helpers/http/proxy-client.ts";
 import { market, marketsOf, publishRecords } from "../helpers/publish/records.ts";
 import { findNginx, startBalancer } from "../helpers/servers/nginx.ts";
 import { testKey } from "../helpers/store/signing.ts";
+import { startSmallS3 } from "../helpers/store/small-s3.ts";
+import { memoryStorage } from "../helpers/store/storages.ts";
 import { testFolder } from "../helpers/store/test-folder.ts";
 
 // The requests of corpus.txt, each alone, among others on its connection, behind nginx, and from the client.
@@ -347,4 +351,103 @@ test("the log holds patterns and names of known parameters; no target, value, bo
   await proxy.get(path, { headers: bearer(known.AEGIS!) });
   await proxy.logs('"route":"/api/v1/markets/historical","parameters":["outcome","min_composite"]');
   for (const secret of ["CANARY", known.SIG, ...keys()]) expect(proxy.logged.join("")).not.toContain(secret);
+});
+
+const get = (path: string, { as } = proxy) => as(known.AEGIS!)(`/api/v1/${path}`);
+
+test("asOf names the snapshots beside one that is collected or withdrawn", async () => {
+  const around = (place: number, name: string) => ({
+    snapshotId: known[name],
+    publishedAt: days[place]!.toISOString(),
+  });
+  for (const [name, before, after] of [
+    ["GONE", around(0, "FIRST"), around(2, "KEPT")],
+    ["WITHDRAWN", around(2, "KEPT"), around(4, "KEPT")],
+  ] as const)
+    expect(problemOf(await get(`markets/historical?asOf=${known[name]}`))).toMatchObject({
+      ...{ status: 410, code: "SNAPSHOT_EXPIRED" },
+      nearest: { before, after },
+    });
+});
+
+test("asOf on scores looks nothing up for who has no unit left, and for no unit", async () => {
+  // The origin is away, so that nothing is read from there for any time.
+  await using away = await proxy.another({ publicOrigin: new URL("http://127.0.0.1:9") });
+  away.clock.now = proxy.clock.now;
+  const key = await away.issue({ plan: "developer", owner: "spends", quota: 1 });
+  const asked = async (query: string) => problemOf(await away.as(key)(`/api/v1/scores?${query}`)).code;
+  const looks = [vi.spyOn(CommitLog.prototype, "find"), vi.spyOn(CommitLog.prototype, "newestWith")];
+  const looked = () => looks.some(({ mock }) => mock.calls.length > 0);
+  // For its plan, by the time alone.
+  expect(await asked("asOf=2026-02-01")).toBe("AEGIS_REQUIRED");
+  expect(looked()).toBe(false);
+  // By an id, which has to be looked up: the unit is given back.
+  expect(await asked(`asOf=${known.FIRST}`)).toBe("AEGIS_REQUIRED");
+  expect([looked(), await away.left(key)]).toEqual([true, 1]);
+  await away.as(key)("/api/v1/scores?asOf=2026-02-28");
+  for (const look of looks) look.mockClear();
+  for (const id of [known.FIRST, none]) expect(await asked(`asOf=${id}`)).toBe("QUOTA_EXCEEDED");
+  expect(looked()).toBe(false);
+  for (const look of looks) look.mockRestore();
+  expect((await away.get("/api/v1/scores")).status).toBe(502);
+});
+
+test("a proxy has read the log before somebody asks for the list", async () => {
+  const storage = memoryStorage(new Map());
+  for (const bri of [700, 710, 720, 730]) await publishRecords(storage, marketsOf(0, 40), bri);
+  const s3 = await startSmallS3(storage);
+  const read = new Set<string>();
+  s3.fault = (_, key) => void read.add(key);
+  const place = { snapshotStore: "s3://bucket", environment: s3.environment };
+  const other = await startTestProxy({ empty: true, pollSeconds: 3600, ...place });
+  const commits = [1, 2, 3, 4].map(layout.commit);
+  await until("all commits to be read", () => commits.every((key) => read.has(key)));
+  read.clear();
+  expect((await other.get("/api/v1/snapshots")).json().count).toBe(commits.length);
+  expect([...read]).toEqual([]);
+  await other.stop();
+  await s3.stop();
+});
+
+test("what lies behind a damaged commit is 503 with the reason, and not said to be unknown", async () => {
+  const { storage } = proxy;
+  const key = layout.commit(2);
+  const bytes = (await storage.get(key))!;
+  const flipped = Buffer.from(bytes);
+  flipped[100]! ^= 1;
+  for (const damaged of [flipped, undefined]) {
+    await (damaged ? storage.put(key, damaged) : storage.delete(key));
+    await using other = await proxy.another();
+    const { FIRST, KEPT } = known;
+    for (const path of [
+      `markets/historical?asOf=${FIRST}`,
+      "markets/historical?asOf=2026-02-10",
+      `markets/changes?since=${FIRST}`,
+      `markets/changes?since=${KEPT}&until=${FIRST}`,
+      `markets/exports/${FIRST}/markets-0001.parquet`,
+      `scores?asOf=${FIRST}`,
+    ]) {
+      const { status, code, detail } = problemOf(await get(path, other));
+      const told = expect.stringContaining(`before ${days[2]!.toISOString()} is damaged`);
+      expect([path, status, code, detail]).toEqual([path, 503, "SNAPSHOT_UNAVAILABLE", told]);
+    }
+    expect(other.logged.some((line) => line.includes(key))).toBe(true);
+    for (const path of ["historical", "historical?asOf=2026-02-27", `changes?since=${KEPT}`])
+      expect((await get(`markets/${path}`, other)).status).toBe(200);
+  }
+  await storage.put(key, bytes);
+});
+
+test("what was deleted since it was loaded is 410, and never 500", async () => {
+  const { storage } = proxy;
+  const { scores } = await readManifest(storage, (await readCommit(storage, 1))!);
+  const key = layout.publicObject(scores.records.aave!.hash);
+  const bytes = (await storage.get(key))!;
+  // A proxy that has the manifest in memory and nothing else.
+  await using other = await proxy.another();
+  expect((await get("scores?asOf=2026-02-10", other)).status).toBe(200);
+  await storage.delete(key);
+  const problem = problemOf(await get("scores/aave?asOf=2026-02-10", other));
+  expect(problem).toMatchObject({ status: 410, code: "SNAPSHOT_EXPIRED", parameter: "asOf" });
+  await storage.put(key, bytes);
 });
