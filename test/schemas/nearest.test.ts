@@ -19,20 +19,18 @@ function defined(from: string, to: string): number {
   return Math.min(...ways);
 }
 
-describe("typingErrors(from, to)", () => {
-  test("is what its definition says, in both directions", () => {
-    fc.assert(
-      fc.property(fc.string({ unit: fc.constantFrom(..."abc"), maxLength: 5 }), word, (from, to) => {
-        expect(typingErrors(from, to)).toBe(defined(from, to));
-        expect(typingErrors(to, from)).toBe(typingErrors(from, to));
-        for (const most of [0, 1, 2]) {
-          const errors = defined(from, to);
-          expect(typingErrors(from, to, most)).toBe(errors > most ? Number.POSITIVE_INFINITY : errors);
-        }
-      }),
-      { numRuns: 300 },
-    );
-  });
+test("typingErrors(from, to) is what its definition says, in both directions", () => {
+  fc.assert(
+    fc.property(fc.string({ unit: fc.constantFrom(..."abc"), maxLength: 5 }), word, (from, to) => {
+      expect(typingErrors(from, to)).toBe(defined(from, to));
+      expect(typingErrors(to, from)).toBe(typingErrors(from, to));
+      for (const most of [0, 1, 2]) {
+        const errors = defined(from, to);
+        expect(typingErrors(from, to, most)).toBe(errors > most ? Number.POSITIVE_INFINITY : errors);
+      }
+    }),
+    { numRuns: 300 },
+  );
 });
 
 describe("nearest(text, candidates)", () => {

@@ -1,11 +1,16 @@
 import { subscribe, unsubscribe } from "node:diagnostics_channel";
-import { describe, expect, onTestFinished, test } from "vitest";
-import { type FaultyOrigin, startOriginOf } from "../../helpers/http/faulty-origin.ts";
+import { Agent } from "node:http";
+import type { Socket } from "node:net";
+import { setImmediate as nextTurn } from "node:timers/promises";
+import { beforeEach, describe, expect, onTestFinished, test } from "vitest";
+import type { Limits } from "../../../proxy/config.ts";
+import { type FaultyOrigin, good, startOriginOf } from "../../helpers/http/faulty-origin.ts";
 import { feedPath, handshake } from "../../helpers/http/live-feed.ts";
 import { startTestProxy, type TestProxy, type TestProxyOptions } from "../../helpers/http/proxy.ts";
-import { open, outcome, until } from "../../helpers/http/proxy-client.ts";
+import { bearer, call, open, outcome, until } from "../../helpers/http/proxy-client.ts";
 
 const list = "/api/v1/scores";
+const archive = "/api/v1/markets/historical?pageSize=500";
 const fieldsOf = (headers: object) =>
   Object.entries(headers)
     .map(([name, value]) => `${name}: ${value}\r\n`)
@@ -38,8 +43,8 @@ async function start(options: TestProxyOptions = {}): Promise<void> {
 }
 
 /** Sends bytes on a connection whose client never closes its side. */
-function hold(bytes: string, { port } = proxy) {
-  const held = open(port, bytes, { allowHalfOpen: true });
+function hold(bytes: string, { port } = proxy, allowHalfOpen = true) {
+  const held = open(port, bytes, { allowHalfOpen });
   onTestFinished(() => void held.socket.destroy());
   return held;
 }
@@ -155,5 +160,178 @@ describe("requests behind one that is not answered yet", () => {
     }
     unsubscribe("http.server.request.start", count);
     await noneIsOpen();
+  });
+});
+
+/** Sends bytes on a connection that ends as soon as the proxy ends its side. */
+const begin = (bytes: string) => hold(bytes, proxy, false);
+
+/** Starts a proxy without an origin. */
+async function startLimited(limits: Partial<Limits>, options: TestProxyOptions = {}): Promise<void> {
+  proxy = await startTestProxy({ ...options, limits, trustProxy: { hops: 1 } });
+  onTestFinished(proxy.stop);
+}
+
+const many = <T>(count: number, make: (index: number) => T) =>
+  Array.from({ length: count }, (_, i) => make(i));
+/** Others are answered too; one whose own head or answer waits for a busy machine is cut off and asks again. */
+const othersAreAnswered = () =>
+  until("another client to be answered", () =>
+    proxy.get(list).then(
+      ({ status }) => status === 200,
+      () => false,
+    ),
+  );
+describe("slow clients", () => {
+  test("500 that never end their heads are cut off, with 408, while others are answered", async () => {
+    await startLimited({ headSeconds: 1, requestSeconds: 2 });
+    const halves = many(500, (index) => begin(`GET ${list} HTTP/1.1\r\nHost: x\r\nX-Half: ${index}`));
+    for (const _ of many(20, String)) await othersAreAnswered();
+    const answers = await Promise.all(halves.map(({ closed }) => closed));
+    for (const answer of answers) expect(answer).toMatch(/^HTTP\/1\.1 408 .*"code":"REQUEST_TIMEOUT"/s);
+    await othersAreAnswered();
+  });
+
+  test("one that adds a header field now and then is cut off all the same", async () => {
+    await startLimited({ headSeconds: 1, requestSeconds: 2 });
+    const { socket, closed } = begin(`GET ${list} HTTP/1.1\r\nHost: x\r\n`);
+    const drip = setInterval(() => socket.writable && socket.write("X-Drip: 1\r\n"), 50);
+    expect(await closed).toMatch(/^HTTP\/1\.1 408 /);
+    clearInterval(drip);
+  });
+
+  test("50 that announce a body and never send it hold nothing: they are answered and closed", async () => {
+    await startLimited({});
+    const slow = many(50, () => begin(`POST ${list} HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\n{`));
+    for (const { closed } of slow) expect(await closed).toMatch(/^HTTP\/1\.1 405 .*Connection: close/s);
+  });
+
+  const readers: [string, Partial<Limits>][] = [
+    ["nothing moves for a while", { stalledSeconds: 1 }],
+    ["the answer is not taken in time, whatever moves", { sendSeconds: 1 }],
+  ];
+  test.each(readers)("40 that do not read their answers are cut off when %s", async (_when, limits) => {
+    await startLimited(limits, { markets: 500 });
+    const key = await proxy.issue();
+    // Far more than the buffers of both ends hold.
+    const requests = get(archive, `x-api-key: ${key}\r\n`).repeat(17);
+    const slow = many(40, () => begin(requests));
+    for (const { socket } of slow) socket.pause();
+    for (const _ of many(10, String)) await othersAreAnswered();
+    // Under load one may be cut off before its request was read, so answers broken off are not counted one by one.
+    await until("the last connection to close", async () => (await proxy.measured("http_connections")) === 0);
+    expect(proxy.logged.some((line) => line.includes("aborted"))).toBe(true);
+    for (const { socket, closed } of slow) {
+      socket.resume();
+      await closed;
+    }
+    await until("a whole page", () =>
+      proxy.get(archive, { headers: bearer(key) }).then(
+        (page) => page.json().count === 500,
+        () => false,
+      ),
+    );
+  });
+});
+
+test("connections beyond the limit are turned away; those that were idle for longest make room before", async () => {
+  await startLimited({ connections: 20 }, { keepAliveSeconds: 620 });
+  const answered = ({ socket }: { socket: Socket }, bytes = 0) =>
+    until("an answer", () => socket.bytesRead > bytes);
+  const idle = many(10, () => begin(get("/healthz")));
+  for (const each of idle) await answered(each);
+  const { socket, closed } = idle[0]!;
+  const before = socket.bytesRead;
+  socket.write(get("/healthz"));
+  await answered(idle[0]!, before);
+  const turnedAway = () => proxy.measured("http_connections_dropped_total");
+  const busy: ReturnType<typeof hold>[] = [];
+  for (const _ of many(19, String)) {
+    const one = begin(`GET ${list} HTTP/1.1\r\n`);
+    await until("a connection to be made", () => !one.socket.connecting);
+    busy.push(one);
+    // The tenth is the twentieth in all. From then on there is always room for one more.
+    const ended = Math.max(0, busy.length - 9);
+    for (const { closed } of idle.slice(1, 1 + ended)) expect(await closed).toMatch(/^HTTP\/1\.1 200 /);
+    if (ended < 10) expect(socket.closed).toBe(false);
+  }
+  expect(await closed).toMatch(/^keep-alive: timeout=620\r$/im);
+  expect(await turnedAway()).toBe(0);
+  busy.push(begin(`GET ${list} HTTP/1.1\r\n`));
+  await until("the last connection to be made", () => !busy.at(-1)!.socket.connecting);
+  expect(await begin(get("/healthz")).closed).toBe("");
+  expect(await turnedAway()).toBe(1);
+  for (const { socket } of busy) socket.write(`Host: x\r\nConnection: close\r\n\r\n`);
+  for (const { closed } of busy) expect(await closed).toMatch(/^HTTP\/1\.1 200 /);
+});
+
+/** Asks again and again on one kept connection until it is refused a new one; tells how each request ended. */
+async function load(path: string, headers: Record<string, string>): Promise<string[]> {
+  const agent = new Agent({ keepAlive: true, maxSockets: 1 });
+  const ends: string[] = [];
+  while (ends.at(-1) !== "ECONNREFUSED") {
+    const ended = call(proxy.port, path, { agent, headers }).then(outcome, (error) => error.code);
+    ends.push(await ended);
+  }
+  agent.destroy();
+  return ends;
+}
+
+describe("a proxy that is told to stop under load", () => {
+  beforeEach(async () => {
+    origin = await startOriginOf(() => proxy.storage);
+    onTestFinished(origin.stop);
+    proxy = await startTestProxy({ publicOrigin: origin.url, markets: 500, shutdownSeconds: 60 });
+  });
+
+  test("answers every request it was sent, then refuses connections", async () => {
+    const key = await proxy.issue();
+    const paths = [list, archive, `${archive}&min_composite=500`, "/api/v1/scores/aave"];
+    const clients = Array.from({ length: 12 }, (_, index) => load(paths[index % 4]!, bearer(key)));
+    await until("the first answers to be counted", async () => (await proxy.left(key)) < 99_900);
+    await proxy.stop();
+    for (const ends of await Promise.all(clients)) {
+      expect(ends.pop()).toBe("ECONNREFUSED");
+      expect(new Set(ends)).toEqual(new Set(["200"]));
+    }
+  });
+
+  test("answers those whose connections the kernel has made and it has not yet taken", async () => {
+    const sent = Array.from({ length: 50 }, () => call(proxy.port, list));
+    // The proxy accepts one connection per turn of the event loop.
+    await nextTurn();
+    const stopped = proxy.stop();
+    const ends = sent.map((answer) => answer.then(outcome, (error) => error.code));
+    expect(new Set(await Promise.all(ends))).toEqual(new Set(["200"]));
+    await stopped;
+  });
+
+  test("finishes an answer that is under way, and says on it that the connection ends", async () => {
+    let release = () => {};
+    origin.behave = (socket, body, target) => {
+      release = () => good(socket, body, target);
+    };
+    const answer = proxy.get(list, { agent: new Agent({ keepAlive: true }) });
+    await until("the origin to get a request", () => origin.requests.length === 1);
+    const stopped = proxy.stop();
+    await until("new connections to be refused", () =>
+      call(proxy.port, "/healthz").then(
+        () => false,
+        () => true,
+      ),
+    );
+    release();
+    expect([(await answer).status, (await answer).headers.connection]).toEqual([200, "close"]);
+    await stopped;
+  });
+
+  test("still answers the next request of a kept connection, as its last, with readiness refused", async () => {
+    const ready = "GET /readyz HTTP/1.1\r\nHost: x\r\n\r\n";
+    const sent = open(proxy.port, ready);
+    await until("the first answer", () => sent.received.includes("ready"));
+    const stopped = proxy.stop();
+    sent.socket.write(ready);
+    expect(await sent.closed).toMatch(/HTTP\/1\.1 200 .*HTTP\/1\.1 503 .*Connection: close.*is ending/s);
+    await stopped;
   });
 });

@@ -100,35 +100,33 @@ afterAll(() => all?.proxy.stop());
 
 // What needs no further version is in test/proxy/corpus.txt; which version is meant, and what is wrong with one, in
 // test/snapshots/read/sharing/versions.test.ts.
-describe("Delta Sharing", () => {
-  test("gives the newest exported version, the one that is asked for, or the one of a time", async () => {
-    const found = async (body: object) => {
-      const answer = await all.query(body);
-      const [, { metaData }, ...files] = linesOf(answer);
-      const rows = files.map(({ file }) => JSON.parse(file.stats).numRecords);
-      expect(files).toHaveLength(metaData.numFiles);
-      expect(files.reduce((sum, { file }) => sum + file.size, 0)).toBe(metaData.size);
-      expect(metaData.version).toBe(
-        "version" in body || "timestamp" in body ? files[0].file.version : undefined,
-      );
-      return [Number(answer.headers["delta-table-version"]), rows.reduce((sum, each) => sum + each)];
-    };
-    expect(await found({})).toEqual([4, 60]);
-    expect(await found({ version: 1 })).toEqual([1, 57]);
-    expect(await found({ version: "3", later: [] })).toEqual([3, 59]);
-    expect(await found({ timestamp: day(3) })).toEqual([3, 59]);
-    expect(await found({ timestamp: "2026-02-02T23:59:59Z" })).toEqual([1, 57]);
-    expect(await found({ timestamp: "2030-01-01T00:00:00Z" })).toEqual([4, 60]);
-    const metadata = await all.get(`${table}/metadata?version=3`);
-    expect(metadata.headers["delta-table-version"]).toBe("3");
-    expect(linesOf(metadata)[1].metaData).toMatchObject({ version: 3, numFiles: 1 });
-    const newest = linesOf(await all.get(`${table}/metadata`));
-    expect(newest).toHaveLength(2);
-    expect(newest[1].metaData.version).toBeUndefined();
-    for (const answer of [await all.query({ version: 2 }), await all.get(`${table}/metadata?version=2`)])
-      expect(errorOf(answer)).toBe("404 VERSION_NOT_FOUND");
-    expect(await versionOf(`${table}/version?startingTimestamp=2026-02-01T00:00:01Z`, all.get)).toBe(3);
-  });
+test("Delta Sharing gives the newest exported version, the one that is asked for, or the one of a time", async () => {
+  const found = async (body: object) => {
+    const answer = await all.query(body);
+    const [, { metaData }, ...files] = linesOf(answer);
+    const rows = files.map(({ file }) => JSON.parse(file.stats).numRecords);
+    expect(files).toHaveLength(metaData.numFiles);
+    expect(files.reduce((sum, { file }) => sum + file.size, 0)).toBe(metaData.size);
+    expect(metaData.version).toBe(
+      "version" in body || "timestamp" in body ? files[0].file.version : undefined,
+    );
+    return [Number(answer.headers["delta-table-version"]), rows.reduce((sum, each) => sum + each)];
+  };
+  expect(await found({})).toEqual([4, 60]);
+  expect(await found({ version: 1 })).toEqual([1, 57]);
+  expect(await found({ version: "3", later: [] })).toEqual([3, 59]);
+  expect(await found({ timestamp: day(3) })).toEqual([3, 59]);
+  expect(await found({ timestamp: "2026-02-02T23:59:59Z" })).toEqual([1, 57]);
+  expect(await found({ timestamp: "2030-01-01T00:00:00Z" })).toEqual([4, 60]);
+  const metadata = await all.get(`${table}/metadata?version=3`);
+  expect(metadata.headers["delta-table-version"]).toBe("3");
+  expect(linesOf(metadata)[1].metaData).toMatchObject({ version: 3, numFiles: 1 });
+  const newest = linesOf(await all.get(`${table}/metadata`));
+  expect(newest).toHaveLength(2);
+  expect(newest[1].metaData.version).toBeUndefined();
+  for (const answer of [await all.query({ version: 2 }), await all.get(`${table}/metadata?version=2`)])
+    expect(errorOf(answer)).toBe("404 VERSION_NOT_FOUND");
+  expect(await versionOf(`${table}/version?startingTimestamp=2026-02-01T00:00:01Z`, all.get)).toBe(3);
 });
 
 describe("the changes of the table", () => {

@@ -49,7 +49,7 @@ const times = [
   "2025-12-17 12:00:00.2291+00",
 ];
 
-// That a whole sample's are those of its rows is seen where they are served: scores-details.test.ts.
+// That a whole sample's are those of its rows is seen where they are served: test/proxy/routes/endpoints.test.ts.
 test("the week of each protocol's own newest run, and ranks with ties, are those of its rows", async () => {
   const run = fc.tuple(
     fc.nat({ max: 8 }).map((n) => `p${n}`),
