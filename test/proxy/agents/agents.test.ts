@@ -79,8 +79,6 @@ const Result = z.strictObject({
 });
 const Refusal = z.looseObject({ code: z.string(), detail: z.string() });
 
-const left = (key: string) => proxy.left(key);
-
 /** What a key of the archive reads. */
 const get = async (path: string) => (await proxy.as(keys[1])(`/api/v1/${path}`)).json();
 
@@ -118,7 +116,7 @@ test.each([modern, legacy])(
     const { tools } = await agent.client.listTools();
     expect(tools.map(({ name }) => name)).toEqual([...new Set(calls.map(([name]) => name))]);
     expect((await (await connected(undefined, { version })).client.listTools()).tools).toEqual(tools);
-    expect([await left(key), agent.head().status]).toEqual([1, 200]);
+    expect([await proxy.left(key), agent.head().status]).toEqual([1, 200]);
     const rich = await connected(keys[1], { version });
     for (const [name, args] of calls) await rich.call(name, args);
     // An agent reads all of it, and whoever pays for what the agent reads pays for it.
@@ -133,7 +131,7 @@ test.each([modern, legacy])(
 
 test.each(calls)("%s %j: plan %s, units %i", async (name, args, plan, units) => {
   for (const [rank, key] of [undefined, ...keys].entries()) {
-    const before = key && (await left(key));
+    const before = key && (await proxy.left(key));
     const agent = agents[rank]!;
     const may = rank >= ranks.indexOf(plan);
     if (may) {
@@ -145,16 +143,14 @@ test.each(calls)("%s %j: plan %s, units %i", async (name, args, plan, units) => 
       expect([code, agent.head().status]).toEqual([key ? refused : "API_KEY_REQUIRED", 200]);
       expect(detail).toContain(`needs a key of the ${plan} plan`);
     }
-    if (before) expect(await left(key!)).toBe(before - (may ? units : 0));
+    if (before) expect(await proxy.left(key!)).toBe(before - (may ? units : 0));
   }
 });
 
 describe("a tool gives what the request gives that it stands for:", () => {
-  let agent: (typeof agents)[number];
-  beforeAll(() => {
-    agent = agents[2]!;
-  });
-
+  /** Asks on the Aegis plan. */
+  const call = (name: string, args?: Record<string, unknown>) => agents[2]!.call(name, args);
+  const shown = `/#/markets/${aMarket}`;
   const stands: [tool: string, args: object, path: string, member: "record" | "proof" | "", page: string][] =
     [
       ["list_scores", {}, "scores", "", "/#/"],
@@ -162,26 +158,20 @@ describe("a tool gives what the request gives that it stands for:", () => {
       ["get_score", { slug: "aave", proof: true }, "scores/aave/proof", "proof", "/#/protocols/aave"],
       ["score_history", { slug: "aave" }, "scores/aave/history", "", "/#/protocols/aave"],
       ["score_dimensions", { slug: "aave" }, "scores/aave/dimensions", "", "/#/protocols/aave"],
-      ["get_market", { id: aMarket, proof: true }, `markets/${aMarket}`, "record", `/#/markets/${aMarket}`],
-      [
-        "get_market",
-        { id: aMarket, proof: true },
-        `markets/${aMarket}/proof`,
-        "proof",
-        `/#/markets/${aMarket}`,
-      ],
+      ["get_market", { id: aMarket, proof: true }, `markets/${aMarket}`, "record", shown],
+      ["get_market", { id: aMarket, proof: true }, `markets/${aMarket}/proof`, "proof", shown],
     ];
   test.each(stands)("%s %j: %s", async (tool, args, path, member, page) => {
-    const found = await agent.call(tool, { ...args });
+    const found = await call(tool, { ...args });
     const told = member ? found.data[member] : found.data;
     expect([told, found.page]).toEqual([await get(path), page]);
     expect(found.snapshotId).toBe((await get("status")).snapshotId);
   });
 
   test("some scores of a list, and those that are compared", async () => {
-    const { data: list } = await agent.call("list_scores", { limit: 2, skip: 1 });
+    const { data: list } = await call("list_scores", { limit: 2, skip: 1 });
     expect(list).toEqual({ ...(await get("scores")), scores: (await get("scores")).scores.slice(1, 3) });
-    const { data: compared } = await agent.call("compare_protocols", { slugs: ["lido-dao", "x", "aave"] });
+    const { data: compared } = await call("compare_protocols", { slugs: ["lido-dao", "x", "aave"] });
     expect(compared.scores.map(({ slug }: ProtocolScore) => slug)).toEqual(["lido-dao", "aave"]);
     expect(compared.notFound).toEqual(["x"]);
   });
@@ -191,7 +181,7 @@ describe("a tool gives what the request gives that it stands for:", () => {
     const query = "category=politics&tier=RAW,FORGED,MITHRIL&max_oracle=90&q=happen";
     const all = await get(`markets/historical?${query}&pageSize=500`);
     const found = [];
-    let answer = await agent.call("search_markets", { ...filters, pageSize: 3 });
+    let answer = await call("search_markets", { ...filters, pageSize: 3 });
     expect(answer.page).toMatch(
       /^\/#\/archive\?category=politics&tier=RAW%2CFORGED%2CMITHRIL&max_oracle=90&q=/,
     );
@@ -199,7 +189,7 @@ describe("a tool gives what the request gives that it stands for:", () => {
       expect(answer.data.total).toBe(all.total);
       found.push(...answer.data.markets);
       if (answer.data.nextCursor === null) break;
-      answer = await agent.call("search_markets", { cursor: answer.data.nextCursor, pageSize: 3 });
+      answer = await call("search_markets", { cursor: answer.data.nextCursor, pageSize: 3 });
       expect(answer.page).toContain("category=politics");
     }
     expect(found.length).toBeGreaterThan(3);
@@ -209,20 +199,20 @@ describe("a tool gives what the request gives that it stands for:", () => {
         dimensions: Object.fromEntries(dimensions.map((one) => [one.key, one.score])),
       })),
     );
-    const counted = await agent.call("count_markets", { ...filters, by: ["tier", "month"] });
+    const counted = await call("count_markets", { ...filters, by: ["tier", "month"] });
     expect(counted.data).toEqual(await get(`markets/facets?${query}&by=tier,month`));
   });
 
   test("the meaning of every number", async () => {
-    const { data } = await agent.call("explain_numbers");
+    const { data } = await call("explain_numbers");
     expect(data.meanings).toEqual(Object.values(meanings));
   });
 
   test("an earlier snapshot, with the page that shows it", async () => {
     const { snapshotId } = await get("status");
-    const found = await agent.call("get_market", { id: aMarket, asOf: snapshotId });
+    const found = await call("get_market", { id: aMarket, asOf: snapshotId });
     expect(found.snapshotId).toBe(snapshotId);
-    expect(await agent.refusal("get_market", { id: aMarket, asOf: "2001-01-01" })).toMatchObject({
+    expect(await agents[2]!.refusal("get_market", { id: aMarket, asOf: "2001-01-01" })).toMatchObject({
       code: "SNAPSHOT_NOT_FOUND",
     });
     expect(await agents[1]!.refusal("get_score", { slug: "aave", asOf: "2020-01-01" })).toMatchObject({
@@ -263,10 +253,10 @@ describe("a call is refused", () => {
   ];
   test.each(wrong)("%s %j: %s, for a unit", async (name, args, code, detail) => {
     const [, key] = keys;
-    const before = await left(key);
+    const before = await proxy.left(key);
     const refusal = await agents[2]!.refusal(name, args);
     expect(refusal).toMatchObject({ code, detail: expect.stringMatching(detail) });
-    expect(await left(key)).toBe(before - 1);
+    expect(await proxy.left(key)).toBe(before - 1);
   });
 
   test("as an error of the protocol when there is no such tool, for nothing", async () => {
@@ -277,7 +267,7 @@ describe("a call is refused", () => {
         code: -32602,
         message: expect.stringMatching(/no tool of this name; there are explain_numbers, .*get_market\.$/),
       });
-    expect(await left(key)).toBe(9);
+    expect(await proxy.left(key)).toBe(9);
   });
 
   test("when the quota is used up, with the time until there is more", async () => {

@@ -72,7 +72,7 @@ describe("17 requests at once on one connection, of which 16 wait", () => {
   });
 });
 
-/** What is repeated between two texts, so that patterns with two ways to match take the square of its length, or worse. */
+/** What is repeated between two texts: patterns with two ways to match take the square of its length, or worse. */
 const hostile = [
   ...["|1|", "|0|x", "|a|!", "a| |\u0001", "|+|x", "|%41|", "|%41|%", "|&|", "|=|", "|tier=RAW&|", "|2026-|"],
   ...[
