@@ -115,7 +115,6 @@ const folder = testFolder();
 let proxy: TestProxy;
 /** What comes in ranges, by path. */
 const wholes = new Map<string, Buffer>();
-/** Headers by who asks. */
 let callers: Record<string, string[]>;
 beforeAll(async () => {
   const [contact, apiUrl] = ["mailto:keys@example.org", new URL("https://scores.example.org")];
@@ -201,7 +200,6 @@ const repeated = (text: string) =>
     .replace(/\{([A-Z]+)\}/g, (whole, name) => known[name] ?? whole);
 const pattern = (text: string) => new RegExp(repeated(text), "s");
 
-/** The bytes of a request; `last` ends its connection. */
 function bytesOf({ who, line, fields, body }: Exchange, last = true): string {
   if (who === "raw") return written(line);
   const all = ["host: proxy.test", ...callers[who]!, ...fields.map(written)];

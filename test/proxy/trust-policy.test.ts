@@ -24,7 +24,6 @@ let storage: Storage;
 let proxy: TestProxy;
 const publish = (bri: number) => publishRecords(storage, [market(1)], bri, { signing: { key: log } });
 
-/** Lets witnesses cosign the newest checkpoint. */
 async function cosign(...keys: SigningKey[]): Promise<void> {
   const note = String(await storage.get(layout.logCheckpoint));
   const { text } = parseNote(note);

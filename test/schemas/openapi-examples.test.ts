@@ -29,8 +29,7 @@ import { type Answer, bearer, type Call, problemOf } from "../helpers/http/proxy
 import { testKey } from "../helpers/store/signing.ts";
 import { testFolder } from "../helpers/store/test-folder.ts";
 
-// The examples of the API's description are what a proxy over a sample answers. To write them anew:
-// npx vitest run --config test/vitest.config.ts test/schemas/openapi-examples.test.ts -u
+// The examples of the API's description are what a proxy over a sample answers. vitest -u writes them anew.
 
 const folder = testFolder();
 let proxy: TestProxy;
@@ -38,7 +37,6 @@ let snapshots: string[];
 let aegis: string;
 let developer: string;
 let spent: string;
-/** The header of a segment of the index. */
 let part: { hash: string; bytes: number };
 beforeAll(async () => {
   snapshots = [await publishSample(2), await publishSample(1), await publishSample(0)];
@@ -245,7 +243,6 @@ function comparedHeaders(id: EndpointId, answer: Pick<Answer, "headers" | "statu
   return { sent: sent.sort(), described: described.filter((name) => !rare.includes(name)).sort() };
 }
 
-/** An answer has the headers that the description says. */
 function expectHeaders(id: EndpointId, answer: Pick<Answer, "headers" | "status">): void {
   const { sent, described } = comparedHeaders(id, answer);
   expect(sent).toEqual(described);

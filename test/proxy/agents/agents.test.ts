@@ -20,7 +20,6 @@ import {
 } from "../../helpers/publish/records.ts";
 
 const proxy = serveTestProxy();
-/** A Developer key and an Aegis key. */
 let keys: [string, string];
 /** Agents of nobody, and of each key. */
 let agents: Awaited<ReturnType<typeof connected>>[];
@@ -48,7 +47,6 @@ async function connected(key?: string, { to = proxy, version = modern, headers =
   await client.connect(transport);
   return {
     client,
-    /** The head of the newest answer. */
     head: () => heads.at(-1)!,
     /** What a tool gives. The client has checked it against the tool's schema. */
     async call(name: string, args: Record<string, unknown> = {}) {
@@ -59,7 +57,6 @@ async function connected(key?: string, { to = proxy, version = modern, headers =
       expect(heads.at(-1)?.headers.get("x-snapshot-id")).toBe(found.snapshotId);
       return found;
     },
-    /** What a tool refuses with. */
     async refusal(name: string, args: Record<string, unknown> = {}) {
       const { isError, structuredContent, content } = await client.callTool({ name, arguments: args });
       expect([isError, structuredContent]).toEqual([true, undefined]);
@@ -79,7 +76,6 @@ const Result = z.strictObject({
 });
 const Refusal = z.looseObject({ code: z.string(), detail: z.string() });
 
-/** What a key of the archive reads. */
 const get = async (path: string) => (await proxy.as(keys[1])(`/api/v1/${path}`)).json();
 
 const ranks = ["free", "developer", "aegis"] as const;

@@ -131,7 +131,6 @@ const flipped = (bytes: Buffer, choose: Choose, at = choose(bytes.length)): Buff
   return altered;
 };
 
-/** Ways to alter bytes. */
 const ofBytes: ((bytes: Buffer, choose: Choose) => Buffer)[] = [
   flipped,
   flipped,

@@ -31,7 +31,6 @@ function withoutTypes(comment: string): string {
   return `/**\n${lines.map((line) => ` * ${line}`.trimEnd()).join("\n")}\n */\n`;
 }
 
-/** The modules of the client, in the order of their declarations. */
 const modules = ["client", "answers", "errors", "proofs", "trees"];
 
 /** What tsc declares of these modules, without their imports. */
@@ -58,7 +57,6 @@ const head = `// Generated from the client's modules by test/proxy/client/types.
 
 `;
 
-// After a change of the client, `vitest -u` with this file writes the declarations anew.
 test("the client's declarations are those of its source", async () => {
   const file = "../../../proxy/site/client/declarations.d.ts";
   await expect(head + declared()).toMatchFileSnapshot(file);

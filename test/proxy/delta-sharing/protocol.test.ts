@@ -36,7 +36,6 @@ interface FileLine {
 
 interface Served extends TestProxyOptions {
   quota?: number;
-  /** Exports what commits changed, too. */
   changes?: boolean | undefined;
   signing?: Signing | undefined;
 }
@@ -53,7 +52,6 @@ const published = ({ changes = false, signing = {} }: Pick<Served, "changes" | "
     }
   });
 
-/** A proxy over a copy of these. */
 async function served(options: Served = {}) {
   const { quota = 100_000, changes, signing, ...others } = options;
   const { location: snapshotStore } = await published({ changes, signing });
@@ -85,7 +83,6 @@ const linesOf = ({ text }: Answer) =>
 const filesOf = (answer: Answer): FileLine["file"][] => linesOf(answer).flatMap(({ file }) => file ?? []);
 const pathOf = (url: string) => url.replace(/^https:\/\/api\.example\.org/, "");
 
-/** An error in the protocol's form. */
 function errorOf({ status, headers, text }: Answer): string {
   const { errorCode, message, ...rest } = JSON.parse(text);
   expect([headers["content-type"], rest, typeof message]).toEqual(["application/json", {}, "string"]);
@@ -130,7 +127,6 @@ test("Delta Sharing gives the newest exported version, the one that is asked for
 });
 
 describe("the changes of the table", () => {
-  /** The version of each line of changes. */
   const versionsIn = (answer: Answer) =>
     linesOf(answer)
       .slice(2)

@@ -27,7 +27,6 @@ beforeAll(async () => {
 });
 afterAll(() => proxy.stop());
 
-/** A handshake that is to be refused. */
 const ask = (by: string) => proxy.as(by)(feedPath, handshake);
 
 describe("a key", () => {

@@ -180,7 +180,6 @@ describe("a faulty origin", () => {
   });
 });
 
-/** Publishes another snapshot and waits until it is served. */
 async function publishAnother(bri: number): Promise<void> {
   const before = snapshotOf(await proxy.get("/api/v1/status"));
   await publishArchive(proxy.storage, { bri });
@@ -190,7 +189,6 @@ async function publishAnother(bri: number): Promise<void> {
   );
 }
 
-/** What a tool of agents gives. */
 async function callTool(name: string, args: object) {
   const answer = await proxy.get("/mcp", {
     method: "POST",

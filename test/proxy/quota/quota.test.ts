@@ -235,7 +235,6 @@ describe("a quota file that another process has locked", () => {
     process.stdout.write("locked");
     process.stdin.resume();`;
 
-  /** Locks a file until the function that this gives is called. */
   async function lock(file: string): Promise<() => Promise<void>> {
     const child = spawn(process.execPath, ["-e", locking, file], { stdio: ["pipe", "pipe", "inherit"] });
     await once(child.stdout, "data");

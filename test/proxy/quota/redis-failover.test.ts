@@ -11,7 +11,6 @@ const program = findRedis();
 const noon = Date.parse("2100-03-01T12:00:00.000Z");
 const policies = ["closed", "local"] as const;
 type Policy = (typeof policies)[number];
-/** Proxies with each policy. */
 const processes = 2;
 const quota = 600;
 

@@ -95,7 +95,6 @@ describe("what differs between two snapshots", () => {
       const get = (coding: string) => other.as(key)(path, { "accept-encoding": coding });
       return { ask, get, [Symbol.asyncDispose]: other.stop };
     }
-    /** Takes objects away for the time of some work. */
     async function without(keys: readonly string[], work: () => Promise<void>) {
       const taken = await Promise.all(
         keys.map(async (key) => [key, (await proxy.storage.get(key))!] as const),

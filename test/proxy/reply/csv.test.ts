@@ -32,7 +32,6 @@ const withPandas = ["python3", "/usr/bin/python3"].find(
   (program) => spawnSync(program, ["-c", "import pandas"]).status === 0,
 );
 
-/** What a Python script prints as JSON, given an input. */
 function python(script: string, input: Buffer, program = "python3") {
   const { stdout, stderr, status } = spawnSync(program, ["-c", script], {
     input,
@@ -59,10 +58,7 @@ function fieldsOf(row: HistoricalMarket): string[] {
 /** The pattern with which the interface says that what was added is taken away. */
 const added = new RegExp(/^ *`(\^'.*)`\.$/m.exec(guide("schemas/INTERFACE.md"))?.[1] ?? "no pattern", "g");
 
-/**
- * The cells that a spreadsheet sees which separates by this character, and heeds quotes at the beginning of a cell
- * only.
- */
+/** The cells of a spreadsheet that separates by this character, and heeds quotes at the beginning of a cell only. */
 function cellsOf(text: string, separator: string): string[] {
   const cells = [""];
   for (let at = 0, start = true, quoted = false; at < text.length; at += 1) {
@@ -117,7 +113,6 @@ test.skipIf(!hasPython)("has the archive's rows as another reader of CSV underst
 
 describe("the answers that charts draw, as tables", () => {
   const facets = "/api/v1/markets/facets?by=outcome,composite,month&limit=1000";
-  /** Their addresses, of a protocol that has all of them. */
   function addresses(): string[] {
     const [slug] = Object.keys(served.proxy.catalog.current()!.manifest.scores.histories);
     const [list, one] = ["/api/v1/scores", `/api/v1/scores/${slug}`];

@@ -39,7 +39,6 @@ const exported = () =>
 
 const proxyOn = ({ location }: Storage) => startTestProxy({ empty: true, snapshotStore: location });
 
-/** A proxy with a key for it, and the newest export's first file. */
 async function served(storage: Storage, quota = 100_000, serving = proxyOn(storage)) {
   const proxy = await serving;
   const key = await proxy.issue({ quota });
@@ -109,7 +108,6 @@ async function begin({ proxy, key, file }: Awaited<ReturnType<typeof served>>, l
   return {
     status: response.statusCode,
     leave: () => request.destroy(),
-    /** Reads on to where the answer ends, and returns all of it. */
     async rest(): Promise<Buffer> {
       await (async () => {
         while (await more());

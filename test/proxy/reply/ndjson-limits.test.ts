@@ -28,7 +28,6 @@ const fill = (storage: Storage) =>
     }),
   );
 
-/** As many rows, which take little room. */
 const fillPlain = (storage: Storage) => publishRecords(storage, marketsOf(0, rows));
 
 let proxy: TestProxy;

@@ -63,7 +63,6 @@ test("all rows in one answer are the sources' in the interface's words, as many 
 });
 
 describe("an answer that broke off", () => {
-  /** Receives some lines and goes away. */
   async function receive(query: Query, count: number): Promise<{ lines: string[]; cursor: string }> {
     const reader = await open(query);
     await reader.until(count);

@@ -101,7 +101,6 @@ function ask(
   });
 }
 const rowOf = (endpoint: EndpointId): Endpoint => endpoints[endpoint];
-/** How caches may keep an answer. */
 function ruleOf(endpoint: EndpointId, keyed: boolean, tagged: boolean): string {
   if (endpoint === "checkpoint") return "public, max-age=5";
   if (endpoint === "log") return "public, max-age=31536000, immutable";

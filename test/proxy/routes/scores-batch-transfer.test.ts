@@ -14,7 +14,6 @@ let proxy: TestProxy;
 /** The same, but it waits for no request longer than a second. */
 let hurried: TestProxy;
 let origin: FaultyOrigin;
-/** Units left before a test. */
 let before: number;
 beforeAll(async () => {
   origin = await startOriginOf(() => proxy.storage);

@@ -10,7 +10,6 @@ import { publishArchive } from "../../helpers/publish/records.ts";
 const list = "/api/v1/scores";
 const archive = "/api/v1/markets/historical";
 
-/** Samples of a metric: its labels and value. */
 async function samples(metrics: Registry, name: string) {
   const text = await metrics.getSingleMetricAsString(name);
   const lines = text.split("\n").filter((line) => line.startsWith(name));
