@@ -7,7 +7,7 @@ import { type FaultyOrigin, good, startOriginOf } from "../../helpers/http/fault
 import { patient, startTestProxy, type TestProxy, type TestProxyOptions } from "../../helpers/http/proxy.ts";
 import { outcome, until } from "../../helpers/http/proxy-client.ts";
 import { bookOf, publishBook } from "../../helpers/publish/score-books.ts";
-import { bytesInUse } from "../../helpers/servers/memory.ts";
+import { bytesInUse } from "../../helpers/servers/bytes-in-use.ts";
 import { testFolder } from "../../helpers/store/test-folder.ts";
 
 const [clients, rounds] = [300, 5];

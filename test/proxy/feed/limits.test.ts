@@ -27,7 +27,7 @@ import { outcome, remaining, until } from "../../helpers/http/proxy-client.ts";
 import { startProxyCommand } from "../../helpers/http/proxy-command.ts";
 import { anotherOverS3 } from "../../helpers/http/proxy-served.ts";
 import { bookOf, publishBook } from "../../helpers/publish/score-books.ts";
-import { bytesInUse } from "../../helpers/servers/memory.ts";
+import { bytesInUse } from "../../helpers/servers/bytes-in-use.ts";
 
 let proxy: TestProxy;
 let key: string;

@@ -10,7 +10,7 @@ import { redisQuota } from "../../../proxy/quota/redis.ts";
 import { patient, startTestProxy } from "../../helpers/http/proxy.ts";
 import { outcome, remaining, until } from "../../helpers/http/proxy-client.ts";
 import { serveTestProxy } from "../../helpers/http/proxy-served.ts";
-import { bytesInUse } from "../../helpers/servers/memory.ts";
+import { bytesInUse } from "../../helpers/servers/bytes-in-use.ts";
 import { findRedis, testRedis } from "../../helpers/servers/redis.ts";
 import { testFolder } from "../../helpers/store/test-folder.ts";
 

@@ -7,7 +7,7 @@ import { askRows, type RowsReader, wantsRows } from "../../helpers/http/ndjson.t
 import { startTestProxy, type TestProxy, type TestProxyOptions } from "../../helpers/http/proxy.ts";
 import { bearer, type Call, outcome, problemOf, remaining, until } from "../../helpers/http/proxy-client.ts";
 import { market, marketsOf, publishRecords } from "../../helpers/publish/records.ts";
-import { bytesInUse } from "../../helpers/servers/memory.ts";
+import { bytesInUse } from "../../helpers/servers/bytes-in-use.ts";
 import { linkedStore } from "../../helpers/store/linked-store.ts";
 import { listed } from "../../helpers/store/storages.ts";
 import { testFolder } from "../../helpers/store/test-folder.ts";
