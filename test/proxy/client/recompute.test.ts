@@ -45,7 +45,7 @@ function clientOf(how: Partial<ClientOptions> = {}, { address, headers } = proxy
   };
   const { origin } = new URL(address);
   const key = headers.authorization!.slice("Bearer ".length);
-  return { client: new Client({ url: origin, key, fetch, ...how }), asked };
+  return { client: new Client({ url: origin, key, fetch, timeout: 3_600_000, ...how }), asked };
 }
 
 const seed = Number(process.env.SEED ?? Date.now() % 2 ** 31);
