@@ -4,7 +4,6 @@ import {
   generateKey,
   issueKey,
   isWellFormedKey,
-  type KeyRing,
   keyRing,
   readKeys,
   revokeKey,
@@ -13,7 +12,7 @@ import {
 import { layout } from "../../../snapshots/store/layout.ts";
 import { seal } from "../../../snapshots/store/objects.ts";
 import { type Storage, StorageError } from "../../../snapshots/store/storage.ts";
-import { memoryStorage } from "../../helpers/store/storages.ts";
+import { changedStorage, memoryStorage } from "../../helpers/store/storages.ts";
 
 let objects: Map<string, Buffer>;
 let storage: Storage;
@@ -26,30 +25,23 @@ const now = new Date("2026-03-01T12:00:00.000Z");
 const request = { plan: "aegis", owner: "acme" } as const;
 
 describe("generateKey()", () => {
-  test("makes keys of the documented form, each another one", () => {
-    const keys = new Set(Array.from({ length: 500 }, () => generateKey()));
-    expect(keys.size).toBe(500);
-    for (const key of keys) expect(key).toMatch(/^prs_live_[0-9A-Za-z]{38}$/);
-  });
-
   test("takes its digits from the randomness it is given, and ends in the CRC-32 of the rest", () => {
-    const key = generateKey(() => 61);
-    expect(key.slice(0, 41)).toBe(`prs_live_${"z".repeat(32)}`);
-    expect(key).toBe("prs_live_zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz2PKP0M");
+    expect(generateKey(() => 61)).toBe("prs_live_zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz2PKP0M");
   });
-});
 
-describe("isWellFormedKey(text)", () => {
-  test("takes every generated key and none with one character changed", () => {
+  test("makes another key of the documented form each time, which no change of a character leaves one", () => {
     const change = fc.tuple(fc.nat({ max: 46 }), fc.constantFrom(..."0Az_-é"));
-    fc.assert(
-      fc.property(change, ([place, character]) => {
-        const key = generateKey();
-        const changed = key.slice(0, place) + character + key.slice(place + 1);
-        expect(isWellFormedKey(key)).toBe(true);
-        expect(isWellFormedKey(changed)).toBe(changed === key);
-      }),
-    );
+    const keys = new Set<string>();
+    const property = fc.property(change, ([place, character]) => {
+      const key = generateKey();
+      const changed = key.slice(0, place) + character + key.slice(place + 1);
+      expect(key).toMatch(/^prs_live_[0-9A-Za-z]{38}$/);
+      expect(isWellFormedKey(key)).toBe(true);
+      expect(isWellFormedKey(changed)).toBe(changed === key);
+      keys.add(key);
+    });
+    fc.assert(property, { numRuns: 500 });
+    expect(keys.size).toBe(500);
   });
 });
 
@@ -106,25 +98,36 @@ describe("rotateKey(storage, id, graceMilliseconds, now)", () => {
 });
 
 describe("keyRing(storage, options)", () => {
-  const ring = () => {
-    const clock = { now: now.getTime() };
-    const damaged: string[] = [];
-    const keys = keyRing(storage, { now: () => clock.now, damaged: (error) => damaged.push(error.key) });
-    return { clock, damaged, keys };
+  /** A ring over the store, of which some operations may be others, and what it tells. */
+  const ring = (changes: Partial<Storage> = {}, maxLost = 9) => {
+    const [damaged, lost]: string[][] = [[], []];
+    const keys = keyRing(changedStorage(storage, changes), {
+      now: () => now.getTime(),
+      damaged: ({ key }) => damaged!.push(key),
+      lost: (key) => lost!.push(key),
+      maxLost,
+    });
+    const statesOf = (...issued: readonly { key: string }[]) =>
+      issued.map(({ key }) => keys.judge(key).state);
+    return { ...keys, damaged: damaged!, lost: lost!, statesOf };
   };
+  const issue = () => issueKey(storage, request, now);
 
-  test("knows nothing before its first reload, and then every key", async () => {
-    const { keys } = ring();
-    const { key, record } = await issueKey(storage, request, now);
+  test("knows nothing before its first reload, then every key, and no fewer when the store lists none", async () => {
+    let isAway = false;
+    const keys = ring({ list: (prefix) => (isAway ? failing() : storage.list(prefix)) });
+    const { key, record } = await issue();
     expect([keys.ready(), keys.judge(key).state]).toEqual([false, "unknown"]);
     await keys.reload();
     expect([keys.ready(), keys.judge(key)]).toEqual([true, { state: "active", record }]);
-    expect(keys.judge(generateKey()).state).toBe("unknown");
-    expect(keys.judge("__proto__").state).toBe("malformed");
+    expect(keys.statesOf({ key: generateKey() }, { key: "__proto__" })).toEqual(["unknown", "malformed"]);
+    isAway = true;
+    await expect(keys.reload()).rejects.toThrow("down");
+    expect([keys.ready(), keys.judge(key).state]).toEqual([true, "active"]);
   });
 
   test("reads those that are new side by side, and each once", async () => {
-    for (let n = 0; n < 5; n += 1) await issueKey(storage, request, now);
+    for (let n = 0; n < 5; n += 1) await issue();
     const reads: string[] = [];
     const { promise: allAsked, resolve } = Promise.withResolvers<void>();
     const get: Storage["get"] = async (key, options) => {
@@ -133,114 +136,80 @@ describe("keyRing(storage, options)", () => {
       await allAsked;
       return storage.get(key, options);
     };
-    const keys = keyRing({ ...storage, get }, { now: () => 0, damaged: failing });
-    await keys.reload();
-    await keys.reload();
+    const { reload } = ring({ get });
+    await reload();
+    await reload();
     expect(reads).toHaveLength(5);
   });
 
   test("reports a damaged record once and serves the others; a damaged revocation ends its key", async () => {
-    const { keys, damaged } = ring();
-    const [good, ended, flipped] = [
-      await issueKey(storage, request, now),
-      await issueKey(storage, request, now),
-      await issueKey(storage, request, now),
-    ];
+    const { reload, damaged, statesOf } = ring();
+    const [good, ended, flipped, moved] = [await issue(), await issue(), await issue(), await issue()];
     const name = layout.key(flipped.record.id);
     objects.set(name, Buffer.from(String(objects.get(name)).replace("acme", "evil")));
-    await storage.put(layout.keyRevocation(ended.record.id), Buffer.from("{"));
-    await keys.reload();
-    await keys.reload();
-    const states = [good, ended, flipped].map(({ key }) => keys.judge(key).state);
-    expect(states).toEqual(["active", "revoked", "unknown"]);
-    expect(damaged.sort()).toEqual([name, layout.keyRevocation(ended.record.id)].sort());
-  });
-
-  test("takes no record that lies under another key's name", async () => {
-    const { keys, damaged } = ring();
-    const { key, record } = await issueKey(storage, request, now);
-    const { digest: _, ...content } = record;
-    await storage.put(layout.key("00000000000000aa"), seal({ ...content, plan: "aegis" }));
-    await storage.delete(layout.key(record.id));
-    await keys.reload();
-    expect([keys.judge(key).state, damaged.length]).toEqual(["unknown", 1]);
+    const revocation = layout.keyRevocation(ended.record.id);
+    await storage.put(revocation, Buffer.from("{"));
+    // A sound record that lies under another key's name.
+    const { digest: _, ...content } = moved.record;
+    const other = layout.key("00000000000000aa");
+    await storage.put(other, seal({ ...content, plan: "aegis" }));
+    await storage.delete(layout.key(moved.record.id));
+    await reload();
+    await reload();
+    expect(statesOf(good, ended, flipped, moved)).toEqual(["active", "revoked", "unknown", "unknown"]);
+    expect(damaged.sort()).toEqual([name, revocation, other].sort());
   });
 
   test("keeps a revocation that is deleted or replaced, and tells once that it is gone", async () => {
-    const lost: string[] = [];
-    const keys = keyRing(storage, {
-      now: () => now.getTime(),
-      damaged: failing,
-      lost: (key) => lost.push(key),
-    });
-    const issued = [await issueKey(storage, request, now), await issueKey(storage, request, now)];
-    const names = issued.map(({ record }) => layout.keyRevocation(record.id));
+    const { reload, lost, statesOf } = ring();
+    const issued = [await issue(), await issue()] as const;
+    const [{ id, digest: _, ...record }, { id: other }] = [issued[0].record, issued[1].record];
     for (const { record } of issued) await revokeKey(storage, record.id, now);
-    await keys.reload();
-    const states = () => issued.map(({ key }) => keys.judge(key).state);
-    expect([states(), lost]).toEqual([["revoked", "revoked"], []]);
-    await storage.delete(names[0]!);
-    const later = { id: issued[1]!.record.id, revokedAt: "2099-01-01T00:00:00.000Z" };
-    await storage.put(names[1]!, seal(later));
-    for (let count = 0; count < 3; count += 1) {
-      await keys.reload();
-      expect([states(), lost]).toEqual([["revoked", "revoked"], [names[0]]]);
-    }
+    const name = layout.keyRevocation(id);
+    const expectRevoked = async (times: number) => {
+      await reload();
+      expect([statesOf(...issued), lost]).toEqual([["revoked", "revoked"], Array(times).fill(name)]);
+    };
+    await expectRevoked(0);
+    await storage.delete(name);
+    const later = { id: other, revokedAt: "2099-01-01T00:00:00.000Z" };
+    await storage.put(layout.keyRevocation(other), seal(later));
+    for (let count = 0; count < 3; count += 1) await expectRevoked(1);
     // Another record of the key does not help, and when the revocation is back, its next end is told again.
-    await storage.delete(layout.key(issued[0]!.record.id));
-    await keys.reload();
-    const { digest: _, ...again } = issued[0]!.record;
-    await storage.put(layout.key(again.id), seal(again));
-    await keys.reload();
-    expect(states()).toEqual(["revoked", "revoked"]);
-    await revokeKey(storage, issued[0]!.record.id, now);
-    await keys.reload();
-    await storage.delete(names[0]!);
-    await keys.reload();
-    expect([states(), lost]).toEqual([
-      ["revoked", "revoked"],
-      [names[0], names[0]],
-    ]);
+    await storage.delete(layout.key(id));
+    await reload();
+    await storage.put(layout.key(id), seal({ id, ...record }));
+    await expectRevoked(1);
+    await revokeKey(storage, id, now);
+    await expectRevoked(1);
+    await storage.delete(name);
+    await expectRevoked(2);
   });
 
   test("keeps no more revocations that are gone than it is allowed", async () => {
-    const options = { now: () => now.getTime(), damaged: failing };
-    const keys = keyRing(storage, { ...options, maxLost: 2 });
+    const { reload, statesOf } = ring({}, 2);
     const issued = [];
     for (let count = 0; count < 4; count += 1) {
-      issued.push(await issueKey(storage, request, now));
+      issued.push(await issue());
       await revokeKey(storage, issued[count]!.record.id, now);
-      await keys.reload();
+      await reload();
       await storage.delete(layout.keyRevocation(issued[count]!.record.id));
     }
-    await keys.reload();
-    const states = issued.map(({ key }) => keys.judge(key).state);
-    expect(states).toEqual(["active", "active", "revoked", "revoked"]);
+    await reload();
+    expect(statesOf(...issued)).toEqual(["active", "active", "revoked", "revoked"]);
   });
 
   test("forgets a damaged object that is gone: anybody who puts others there would fill its memory", async () => {
-    const { keys, damaged } = ring();
+    const { reload, damaged } = ring();
     const key = layout.key("00000000000000aa");
     const put = () => storage.put(key, Buffer.from("{}"));
-    const states = [put, put, () => storage.delete(key), put];
     const told: number[] = [];
-    for (const change of states) {
+    for (const change of [put, put, () => storage.delete(key), put]) {
       await change();
-      await keys.reload();
+      await reload();
       told.push(damaged.length);
     }
     expect(told).toEqual([1, 1, 1, 2]);
-  });
-
-  test("keeps the keys it has when the store lists none", async () => {
-    let isAway = false;
-    const list: Storage["list"] = (prefix) => (isAway ? failing() : storage.list(prefix));
-    const keys = keyRing({ ...storage, list }, { now: () => now.getTime(), damaged: failing });
-    const { key } = await issueKey(storage, request, now);
-    await keys.reload();
-    isAway = true;
-    await expect(keys.reload()).rejects.toThrow("down");
-    expect([keys.ready(), keys.judge(key).state]).toEqual([true, "active"]);
   });
 
   test("takes revocations up beside an object that the store does not give out", async () => {
@@ -249,16 +218,15 @@ describe("keyRing(storage, options)", () => {
       if (key === secret) throw new StorageError(`${key}: access denied`);
       return storage.get(key, options);
     };
-    const of = (): KeyRing => keyRing({ ...storage, get }, { now: () => now.getTime(), damaged: failing });
-    const { key, record } = await issueKey(storage, request, now);
-    const keys = of();
-    await keys.reload();
+    const issued = await issue();
+    const { reload, statesOf } = ring({ get });
+    await reload();
     await storage.put(secret, Buffer.from("{}"));
-    await revokeKey(storage, record.id, now);
-    await expect(keys.reload()).rejects.toThrow(`${secret}: access denied`);
-    expect(keys.judge(key).state).toBe("revoked");
+    await revokeKey(storage, issued.record.id, now);
+    await expect(reload()).rejects.toThrow(`${secret}: access denied`);
+    expect(statesOf(issued)).toEqual(["revoked"]);
     // A ring that has never read all knows of no key whether it is revoked.
-    const fresh = of();
+    const fresh = ring({ get });
     await expect(fresh.reload()).rejects.toThrow("access denied");
     expect(fresh.ready()).toBe(false);
   });
