@@ -42,20 +42,20 @@ const optionsOf = (
 });
 
 /** A store with the first markets. */
-async function published(): Promise<{ objects: Map<string, Buffer>; storage: Storage }> {
+async function published() {
   const objects = new Map<string, Buffer>();
-  await publish(optionsOf(memoryStorage(objects), first));
-  return { objects, storage: memoryStorage(objects) };
+  const storage = memoryStorage(objects);
+  await publish(optionsOf(storage, first));
+  return { objects, storage };
 }
 
 const withoutRuns = async (storage: Storage) =>
   new Map(Object.entries(await contentOf(storage)).filter(([key]) => !key.startsWith(layout.runPlan.prefix)));
 
-const thrownBy = (work: Promise<unknown>): Promise<Error> =>
-  work.then(
-    () => expect.unreachable(),
-    (error: Error) => error,
-  );
+const thrownBy = async (work: Promise<unknown>): Promise<Error> => {
+  const [end] = await Promise.allSettled([work]);
+  return end.status === "rejected" ? end.reason : expect.unreachable();
+};
 
 /** Plans a run of so many parts, and makes them, the last one first. */
 async function prepared(options: PublishOptions, run: string, count: number): Promise<void> {
@@ -63,10 +63,10 @@ async function prepared(options: PublishOptions, run: string, count: number): Pr
   for (let part = count; part > 0; part -= 1) await publishPart(options, run, part);
 }
 
-/** What a command would end with, and the message. */
-const endOf = async (work: Promise<unknown>) => {
+/** Expects what a command would end with, and what its message says. */
+const expectEnd = async (work: Promise<unknown>, code: number, told: string) => {
   const error = await thrownBy(work);
-  return [exitCodeOf(error), error.message] as const;
+  expect([exitCodeOf(error), error.message]).toEqual([code, expect.stringContaining(told)]);
 };
 
 describe("a run in parts", () => {
@@ -75,12 +75,9 @@ describe("a run in parts", () => {
     const { parts } = await planParts(optionsOf(storage), "three", 3);
     expect(parts.map(({ markets }) => markets)).toEqual([119, 120, 90]);
     const many = await planParts(optionsOf(storage), "many", 12);
-    expect(many.parts.map(({ markets }) => markets > 0)).toEqual([
-      ...new Array(9).fill(true),
-      false,
-      false,
-      false,
-    ]);
+    expect(many.parts.map(({ markets }) => markets > 0)).toEqual(
+      Array.from({ length: 12 }, (_, part) => part < 9),
+    );
     for (const [index] of many.parts.entries()) await publishPart(optionsOf(storage), "many", index + 1);
     expect(await joinParts(optionsOf(storage), "many")).toMatchObject({ outcome: "published", commit: 2 });
   });
@@ -88,22 +85,17 @@ describe("a run in parts", () => {
   test("names what is missing, and is told from another of its name", async () => {
     const { storage } = await published();
     const options = optionsOf(storage);
-    const ends = async (work: Promise<unknown>, code: number, told: RegExp) =>
-      expect(await endOf(work)).toEqual([code, expect.stringMatching(told)]);
-    await ends(joinParts(options, "run"), 5, /runs\/run\/plan\.json is/);
-    await ends(publishPart(options, "run", 1), 5, /plan\.json/);
+    await expectEnd(joinParts(options, "run"), 5, "runs/run/plan.json is");
+    await expectEnd(publishPart(options, "run", 1), 5, "plan.json");
     const plan = await planParts(options, "run", 3);
     expect(await planParts(optionsOf(storage, second, { now: () => new Date() }), "run", 3)).toEqual(plan);
     const before = "was planned before, with another";
-    await ends(
-      planParts(options, "run", 4),
-      2,
-      new RegExp(`${before} number of parts; choose another --run$`),
-    );
-    await ends(planParts(optionsOf(storage, first), "run", 3), 2, /another sources/);
+    await expectEnd(planParts(options, "run", 4), 2, `${before} number of parts; choose another --run`);
+    await expectEnd(planParts(optionsOf(storage, first), "run", 3), 2, `${before} sources`);
     await publishPart(options, "run", 2);
-    await ends(joinParts(options, "run"), 5, /missing runs\/run\/part-1\.json, runs\/run\/part-3\.json;/);
-    await ends(publishPart(options, "run", 4), 2, /has 3 parts/);
+    const missing = "missing runs/run/part-1.json, runs/run/part-3.json;";
+    await expectEnd(joinParts(options, "run"), 5, missing);
+    await expectEnd(publishPart(options, "run", 4), 2, "has 3 parts");
   });
 
   test("is lost when another commit came between, and not when that is its own", async () => {
@@ -119,18 +111,16 @@ describe("a run in parts", () => {
     expect(won).toMatchObject({ outcome: "published", commit: 2 });
     const again = await joinParts(optionsOf(storage), "won");
     expect(again).toMatchObject({ outcome: "unchanged", commit: 2, snapshotId: won!.snapshotId });
-    expect(await endOf(joinParts(other, "other"))).toEqual([
-      4,
-      expect.stringContaining("the newest commit is 2 now, and not the one that the run other builds on"),
-    ]);
+    const outrun = "the newest commit is 2 now, and not the one that the run other builds on";
+    await expectEnd(joinParts(other, "other"), 4, outrun);
     await publish(optionsOf(storage, [...second, ...segmentedMarkets(330, 331)]));
-    expect((await endOf(joinParts(optionsOf(storage), "won")))[0]).toBe(4);
+    await expectEnd(joinParts(optionsOf(storage), "won"), 4, "");
     expect(await faultsOf(storage)).toEqual([]);
   });
 
   test("tells what one process would refuse, whichever part has met it", async () => {
     const { storage, objects } = await published();
-    const before = new Map(objects);
+    const checked = objects.get(layout.checked);
     const refuse =
       (from: number): PublishOptions["sources"] =>
       async () => {
@@ -162,7 +152,7 @@ describe("a run in parts", () => {
       const sound = await thrownBy(joinParts(optionsOf(storage), `run-${from}`));
       expect(sound).toBeInstanceOf(SourceRefusal);
     }
-    expect(objects.get(layout.checked)).toEqual(before.get(layout.checked));
+    expect(objects.get(layout.checked)).toBe(checked);
   });
 
   test("is refused by another version of the program", async () => {
@@ -170,19 +160,10 @@ describe("a run in parts", () => {
     await planParts(optionsOf(storage), "run", 2);
     const key = layout.runPlan("run");
     const { digest: _, ...plan } = JSON.parse(String(objects.get(key)));
-    const other = {
-      ...optionsOf(storage),
-      sources: async () => ({ ...sourcesOf(second, 700), rowDigests: "other" }),
-    };
-    expect(await endOf(publishPart(other, "run", 1))).toEqual([
-      3,
-      expect.stringContaining("use the same version"),
-    ]);
+    const sources = async () => ({ ...sourcesOf(second, 700), rowDigests: "other" });
+    await expectEnd(publishPart({ ...optionsOf(storage), sources }, "run", 1), 3, "use the same version");
     await storage.put(key, seal({ ...plan, unicode: "1.0" }));
-    expect(await endOf(publishPart(optionsOf(storage), "run", 1))).toEqual([
-      3,
-      expect.stringContaining("it was made with unicode 1.0"),
-    ]);
+    await expectEnd(publishPart(optionsOf(storage), "run", 1), 3, "it was made with unicode 1.0");
   });
 
   test("with a key goes on only from what a trusted key has signed", async () => {
@@ -190,23 +171,15 @@ describe("a run in parts", () => {
     const signed = optionsOf(storage, second, { signing: { key: testKey(), over: 1 } });
     await planParts(signed, "run", 2);
     await publishPart(signed, "run", 1);
-    for (const step of [publishPart(optionsOf(storage), "run", 2), joinParts(optionsOf(storage), "run")])
-      expect(await endOf(step)).toEqual([
-        3,
-        expect.stringContaining("runs/run/plan.json: it is signed, and SIGNING_KEY is not set"),
-      ]);
+    const keyless = "runs/run/plan.json: it is signed, and SIGNING_KEY is not set";
+    await expectEnd(publishPart(optionsOf(storage), "run", 2), 3, keyless);
+    await expectEnd(joinParts(optionsOf(storage), "run"), 3, keyless);
     await publishPart(optionsOf(storage, second, { signing: { unsigned: true } }), "run", 2);
-    expect(await endOf(joinParts(signed, "run"))).toEqual([
-      3,
-      expect.stringContaining("runs/run/part-2.json: nobody signed it"),
-    ]);
+    await expectEnd(joinParts(signed, "run"), 3, "runs/run/part-2.json: nobody signed it");
     await storage.delete(layout.runPart("run", 2));
     await publishPart(signed, "run", 2);
     expect(await joinParts(signed, "run")).toMatchObject({ outcome: "published", signature: "signed" });
-    expect(await endOf(planParts(optionsOf(storage), "another", 2))).toEqual([
-      3,
-      expect.stringContaining("commit 2 is signed"),
-    ]);
+    await expectEnd(planParts(optionsOf(storage), "another", 2), 3, "commit 2 is signed");
   });
 });
 
@@ -251,17 +224,16 @@ describe("a plan", () => {
     expect(told).toEqual([10_000, 20_000, 30_000, 40_000]);
 
     // What a part does not need it does not read.
-    for (const [part, unread] of [
-      [1, [2, 4]],
-      [2, [1, 2]],
-    ] as const) {
+    for (const [n, unread] of [
+      [2, 4],
+      [1, 2],
+    ].entries()) {
       const open: PublishOptions["sources"] = async (known) => {
-        expect(known?.files.map(({ hash }) => hash)).toEqual(unread.map((n) => files[n - 1]!.hash));
+        expect(known?.files.map(({ hash }) => hash)).toEqual(unread.map((file) => files[file - 1]!.hash));
         throw new Error("opened");
       };
-      await expect(publishPart(optionsOf(storage, [], { sources: open }), "run", part)).rejects.toThrow(
-        "opened",
-      );
+      const opening = publishPart(optionsOf(storage, [], { sources: open }), "run", n + 1);
+      await expect(opening).rejects.toThrow("opened");
     }
   });
 
