@@ -9,8 +9,8 @@ import { newestCommit, readCommit, readLog } from "../../../../snapshots/store/l
 import { entryOf, LogTree } from "../../../../snapshots/store/log/tiles.ts";
 import type { Storage } from "../../../../snapshots/store/storage.ts";
 import { append } from "../../../helpers/store/appended-commits.ts";
-import { publishNew, publishOld } from "../../../helpers/store/faulty-store.ts";
-import { changedStorage, countingStorage, memoryStorage } from "../../../helpers/store/storages.ts";
+import { Crash, publishNew, publishOld, steppedStorage } from "../../../helpers/store/faulty-store.ts";
+import { countingStorage, memoryStorage } from "../../../helpers/store/storages.ts";
 import { timedStore } from "../../../helpers/store/timed-store.ts";
 import { faultsOf } from "../../../helpers/store/verified.ts";
 
@@ -96,58 +96,38 @@ describe("a run", () => {
     expect(counted.written()).toEqual([]);
   });
 
-  test("writes the whole log of a store that has none, what is missing, and what is damaged at the end", async () => {
-    const { objects: good } = await logged(300, 1);
+  test.for([
+    [300, "lost", "1/000.p/1 0/000 0/001.p/44 entries/000 entries/001.p/44"],
+    [300, "damaged at the end", "0/001.p/44 entries/001.p/44"],
+    [511, "damaged, once it is told", "1/000.p/1 0/000 entries/000"],
+    [511, "damaged, with the next full tile", "1/000.p/1 0/000 entries/000"],
+  ] as const)("over %d commits makes anew what is %s: %s", async ([size, how, paths]) => {
+    const { objects: good } = await logged(size, size === 300 ? 1 : 2);
     await expectLog(good);
-    expect(logKeys(good)).toHaveLength(5);
-    for (const key of logKeys(good)) {
+    for (const path of paths.split(" ")) {
       const objects = new Map(good);
-      objects.delete(key);
-      await update(memoryStorage(objects));
-      await expectLog(objects);
-    }
-    for (const path of ["entries/001.p/44", "0/001.p/44"]) {
-      const objects = new Map(good);
-      const damaged = Buffer.from(good.get(layout.logTile(path))!);
-      damaged[40]! ^= 1;
-      objects.set(layout.logTile(path), damaged);
-      await update(memoryStorage(objects));
+      const storage = memoryStorage(objects);
+      const key = layout.logTile(path);
+      const damaged = good.get(key)!.map((byte, place) => (place === 20 || place === 50 ? byte ^ 1 : byte));
+      if (how === "lost") objects.delete(key);
+      else objects.set(key, Buffer.from(damaged));
+      if (/next/.test(how)) await append(storage);
+      await update(storage, /told/.test(how) ? new Set([key]) : undefined);
       await expectLog(objects);
     }
   });
 
-  test.for(["entries/000", "0/000", "1/000.p/1"])(
-    "makes damaged %s anew once it is told, or with the next full tile",
-    async (path) => {
-      const { objects: good } = await logged(511, 2);
-      const key = layout.logTile(path);
-      good.set(
-        key,
-        Buffer.from(good.get(key)!.map((byte, place) => (place === 50 || place === 20 ? byte ^ 1 : byte))),
-      );
-      const told = new Map(good);
-      await update(memoryStorage(told), new Set([key]));
-      await expectLog(told);
-      await append(memoryStorage(good));
-      await update(memoryStorage(good));
-      await expectLog(good);
-    },
-  );
-
-  test("that is killed after any write is completed by the next", async () => {
+  test("that is killed before any operation is completed by the next", async () => {
     for (const size of [2, 256]) {
       const { objects: before } = await logged(size - 1, 1);
       await append(memoryStorage(before));
-      for (let writes = 0; writes < 3; writes += 1) {
+      for (let [n, ended] = [0, false]; !ended; n += 1) {
         const objects = new Map(before);
         const storage = memoryStorage(objects);
-        let left = writes;
-        const dying = changedStorage(storage, {
-          async put(key, body) {
-            if (left === 0) throw new Error("killed");
-            left -= 1;
-            return storage.put(key, body);
-          },
+        ended = true;
+        const dying = steppedStorage(storage, (operation) => {
+          ended &&= operation < n;
+          if (!ended) throw new Crash();
         });
         await update(dying).catch(() => {});
         await append(storage);
@@ -159,7 +139,7 @@ describe("a run", () => {
 
   test("replaces the log that was there before the store was set back", async () => {
     const { objects, storage } = await logged(260, 10);
-    for (const number of [254, 255, 256, 257, 258, 259, 260]) objects.delete(layout.commit(number));
+    for (let number = 254; number <= 260; number += 1) objects.delete(layout.commit(number));
     for (let n = 254; n <= 262; n += 1) {
       await append(storage, { seed: "other" });
       await update(storage);
@@ -259,18 +239,16 @@ describe("verify", () => {
       return (await faultsOf(memoryStorage(changed))).map((fault) => JSON.stringify(fault));
     };
     const one = (...words: string[]) => [expect.stringMatching(words.join(".*"))];
-    expect(await faultyWith("0/000.p/2", undefined)).toEqual(
-      one("0/000.p/2", "behind commit 2", "publish again"),
-    );
-    expect(await faultyWith("0/000.p/1", undefined)).toEqual([]);
-    const first = objects.get(layout.logTile("0/000.p/1"))!;
-    expect(await faultyWith("0/000.p/2", first)).toEqual(one("0/000.p/2", "not what the commits give"));
-    expect(await faultyWith("0/000.p/3", first)).toEqual([]);
-    const hashes = objects.get(layout.logTile("0/000.p/2"))!;
-    expect(await faultyWith("entries/000.p/2", hashes)).toEqual(
-      one("entries/000.p/2", "not what the commits give"),
-    );
-    expect(await faultyWith("0/0", first)).toEqual(one("0/0", "no objects with such names"));
+    const [first, both] = ["0/000.p/1", "0/000.p/2"].map((path) => objects.get(layout.logTile(path))!);
+    for (const [path, bytes, ...told] of [
+      ["0/000.p/2", undefined, "behind commit 2", "publish again"],
+      ["0/000.p/1", undefined],
+      ["0/000.p/2", first, "not what the commits give"],
+      ["0/000.p/3", first],
+      ["entries/000.p/2", both, "not what the commits give"],
+      ["0/0", first, "no objects with such names"],
+    ] as const)
+      expect(await faultyWith(path, bytes)).toEqual(told.length > 0 ? one(path, ...told) : []);
     // What commit 1 said is still known from the entries, and no longer without them.
     objects.delete(layout.commit(1));
     const gone = one("commits/0000000001.json", "it is missing");
