@@ -23,135 +23,112 @@ interface Place {
   n: number;
 }
 
-const fresh = (
-  n: number,
-  id = "id",
-) => `regexp_replace(md5(concat(${id}, ${n})), '^(.{8})(.{4})(.{4})(.{4})(.{12})$',
-  '\\1-\\2-\\3-\\4-\\5')`;
+/** SQL, or names of files, at a place: {one a} is a row of a file, and {fifth} is every fifth one. */
+const placed = (text: string, { a, b, n }: Place) =>
+  text
+    .replace(
+      /\{one (a|b)( other)?\}/g,
+      (_, file, other) => `(${one(file === "a" ? a : b, other ? n + 1 : n)})`,
+    )
+    .replaceAll("{fifth}", `file = '{a}' AND hash(id, {n}) % 5 = 0`)
+    .replaceAll("{a}", a)
+    .replaceAll("{b}", b)
+    .replaceAll("{n of 3}", String(n % 3))
+    .replaceAll("{n}", String(n));
 
-const inDimensions = (change: string) =>
-  `dimensions = list_transform(dimensions, lambda d, i: CASE WHEN i = 3 THEN ${change} ELSE d END)`;
+/** The parts of each line; what is indented goes on with the line before. */
+const partsOf = (text: string) =>
+  text
+    .replaceAll(/\n {2,}/g, " ")
+    .trim()
+    .split("\n")
+    .map((line) => line.split(" | "));
 
-const kinds: Record<string, (files: Files, place: Place) => Promise<void>> = {
+/** Edits of the table of rows: the files that are written then, of which * are all before and after, and SQL. */
+const rowEdits = partsOf(`
+split | {a} s{n} | UPDATE rows SET file = 's{n}' WHERE file = '{a}' AND hash(id) % 2 = 0
+merged | {a} {b} | UPDATE rows SET file = '{a}' WHERE file = '{b}'
+all in one | * | UPDATE rows SET file = 'all'
+by another rule | * | UPDATE rows SET file = concat('h{n}-', hash(id, {n}) % 5)
+a row moved | {a} {b} | UPDATE rows SET file = '{b}' WHERE {one a}
+a row moved and changed | {a} {b} | UPDATE rows SET file = '{b}', question = concat(question, '…') WHERE {one a}
+an id moved | {a} {b} | DELETE FROM rows WHERE {one b other};
+  UPDATE rows SET file = '{b}', resolved_at = resolved_at - INTERVAL 9 DAY WHERE {one a}
+two ids swapped | {a} {b} | CREATE OR REPLACE TABLE pair AS
+  SELECT id, CASE id WHEN min(id) OVER () THEN max(id) OVER () ELSE min(id) OVER () END AS other FROM rows
+  WHERE {one a} OR {one b}; UPDATE rows SET id = pair.other FROM pair WHERE rows.id = pair.id
+a row changed | {a} | UPDATE rows SET composite = 1300 - composite WHERE {one a}
+times of every fifth row | {a} | UPDATE rows SET
+  resolved_at = date_trunc('millisecond', resolved_at) + to_microseconds(7) WHERE {fifth}
+labels of every fifth row | {a} | UPDATE rows SET category = 'weather',
+  resolved_outcome = concat('Maybe ', length(question)), disputed = NOT disputed WHERE {fifth}
+a score of every fifth row | {a} | UPDATE rows SET dimensions = list_transform(dimensions,
+  lambda d, i: CASE WHEN i = 3 THEN struct_update(d, score := 100 - d.score) ELSE d END) WHERE {fifth}
+evidence of every fifth row | {a} | UPDATE rows SET dimensions = list_transform(dimensions,
+  lambda d, i: CASE WHEN i = 3 THEN struct_update(d, evidence := d.evidence[2:]) ELSE d END) WHERE {fifth}
+order in every fifth row | {a} | UPDATE rows SET dimensions = list_reverse(dimensions) WHERE {fifth}
+a row removed | {a} | DELETE FROM rows WHERE {one a} AND (SELECT count(*) FROM rows) > 60
+a file removed | {a} | DELETE FROM rows WHERE file = '{a}' AND (SELECT count(*) FROM rows WHERE file <> '{a}') > 60
+rows added | {a} | INSERT INTO rows SELECT * REPLACE (md5(concat(id, {n}))::UUID::VARCHAR AS id,
+  resolved_at + INTERVAL 1 HOUR AS resolved_at) FROM rows WHERE file = '{a}' LIMIT 9
+a file added | n{n} | INSERT INTO rows SELECT * REPLACE (md5(concat(id, {n}))::UUID::VARCHAR AS id, 'n{n}' AS file)
+  FROM rows WHERE file = '{a}' LIMIT 20
+an id in two files | {b} | INSERT INTO rows
+  SELECT * REPLACE ('{b}' AS file, resolved_at - INTERVAL 1 DAY AS resolved_at) FROM rows WHERE {one a}
+a row in two files | {b} | INSERT INTO rows SELECT * REPLACE ('{b}' AS file) FROM rows WHERE {one a}`);
+
+/** Files that are written otherwise than the table says: their columns, and the order of their rows. */
+const fileEdits = partsOf(`
+rows in another order | {a} | * EXCLUDE (file) | md5(id)
+other types | {a} | * EXCLUDE (file) REPLACE (composite::BIGINT AS composite)
+a column more | {a} | * EXCLUDE (file), {n} AS more
+DuckDB's own column | {a} | * EXCLUDE (file), {n} % 7 AS "File_Index"
+an empty file | e{n of 3} | * EXCLUDE (file)
+a row that breaks a rule | {a} | * EXCLUDE (file)
+  REPLACE (CASE WHEN {one a} THEN 1001 ELSE composite END AS composite)
+a column less | {a} | * EXCLUDE (file, tier)`);
+
+async function editRows(files: Files, place: Place, written: string, sql: string): Promise<void> {
+  const before = await files.names();
+  await files.run(placed(sql, place));
+  const all = async () => [...before, ...(await files.names())];
+  await files.write(...(written === "*" ? await all() : placed(written, place).split(" ")));
+}
+
+type Kind = (files: Files, place: Place) => Promise<void>;
+const kinds: Record<string, Kind> = {
+  ...Object.fromEntries(
+    rowEdits.map(([name, written, sql]): [string, Kind] => [
+      name!,
+      (files, place) => editRows(files, place, written!, sql!),
+    ]),
+  ),
+  ...Object.fromEntries(
+    fileEdits.map(([name, file, columns, order]): [string, Kind] => [
+      name!,
+      (files, place) => files.copy(placed(file!, place), `SELECT ${placed(columns!, place)}`, order),
+    ]),
+  ),
   nothing: async () => {},
   touched: async (files, { a }) => utimes(files.path(a), new Date(), new Date()),
   renamed: (files, { a, n }) => files.rename(a, `r${n}`),
   "two names swapped": async (files, { a, b }) => {
     if (a === b) return;
-    for (const [from, to] of [
-      [a, "swap"],
-      [b, a],
-      ["swap", b],
-    ] as const)
-      await files.rename(from, to);
+    await files.rename(a, "swap");
+    await files.rename(b, a);
+    await files.rename("swap", b);
   },
-  split: async (files, { a, n }) => {
-    await files.run(`UPDATE rows SET file = 's${n}' WHERE file = '${a}' AND hash(id) % 2 = 0`);
-    await files.write(a, `s${n}`);
-  },
-  merged: async (files, { a, b }) => {
-    await files.run(`UPDATE rows SET file = '${a}' WHERE file = '${b}'`);
-    await files.write(a, b);
-  },
-  "all in one": async (files) => {
-    const names = await files.names();
-    await files.run("UPDATE rows SET file = 'all'");
-    await files.write("all", ...names);
-  },
-  "by another rule": async (files, { n }) => {
-    const names = await files.names();
-    await files.run(`UPDATE rows SET file = concat('h${n}-', hash(id, ${n}) % 5)`);
-    await files.write(...names, ...(await files.names()));
-  },
-  "a row moved": async (files, { a, b, n }) => {
-    await files.run(`UPDATE rows SET file = '${b}' WHERE ${one(a, n)}`);
-    await files.write(a, b);
-  },
-  "a row moved and changed": async (files, { a, b, n }) => {
-    await files.run(`UPDATE rows SET file = '${b}', question = concat(question, '…') WHERE ${one(a, n)}`);
-    await files.write(a, b);
-  },
-  "an id moved": async (files, { a, b, n }) => {
-    await files.run(`DELETE FROM rows WHERE ${one(b, n + 1)}`);
-    await files.run(
-      `UPDATE rows SET file = '${b}', resolved_at = resolved_at - INTERVAL 9 DAY WHERE ${one(a, n)}`,
+  "changed, with the same size and time": async (files, place) => {
+    const { atime, mtime } = await stat(files.path(place.a));
+    await editRows(
+      files,
+      place,
+      "{a}",
+      "UPDATE rows SET formula_version = reverse(formula_version) WHERE {one a}",
     );
-    await files.write(a, b);
-  },
-  "two ids swapped": async (files, { a, b, n }) => {
-    await files.run(`CREATE OR REPLACE TABLE pair AS
-      SELECT id, CASE id WHEN min(id) OVER () THEN max(id) OVER () ELSE min(id) OVER () END AS other FROM rows
-      WHERE (${one(a, n)}) OR (${one(b, n)})`);
-    await files.run("UPDATE rows SET id = pair.other FROM pair WHERE rows.id = pair.id");
-    await files.write(a, b);
-  },
-  "a row changed": async (files, { a, n }) => {
-    await files.run(`UPDATE rows SET composite = 1300 - composite WHERE ${one(a, n)}`);
-    await files.write(a);
-  },
-  "changed, with the same size and time": async (files, { a, n }) => {
-    const before = await stat(files.path(a));
-    await files.run(`UPDATE rows SET formula_version = reverse(formula_version) WHERE ${one(a, n)}`);
-    await files.write(a);
-    await utimes(files.path(a), before.atime, before.mtime);
-  },
-  ...Object.fromEntries(
-    [
-      "resolved_at = date_trunc('millisecond', resolved_at) + to_microseconds(7)",
-      "category = 'weather', resolved_outcome = concat('Maybe ', length(question)), disputed = NOT disputed",
-      inDimensions("struct_update(d, score := 100 - d.score)"),
-      inDimensions("struct_update(d, evidence := d.evidence[2:])"),
-      "dimensions = list_reverse(dimensions)",
-    ].map((change) => [
-      `every fifth row: ${change}`,
-      async (files: Files, { a, n }: Place) => {
-        await files.run(`UPDATE rows SET ${change} WHERE file = '${a}' AND hash(id, ${n}) % 5 = 0`);
-        await files.write(a);
-      },
-    ]),
-  ),
-  "a row removed": async (files, { a, n }) => {
-    await files.run(`DELETE FROM rows WHERE ${one(a, n)} AND (SELECT count(*) FROM rows) > 60`);
-    await files.write(a);
-  },
-  "a file removed": async (files, { a }) => {
-    await files.run(`DELETE FROM rows WHERE file = '${a}'
-      AND (SELECT count(*) FROM rows WHERE file <> '${a}') > 60`);
-    await files.write(a);
-  },
-  "rows added": async (files, { a, n }) => {
-    await files.run(`INSERT INTO rows SELECT * REPLACE (${fresh(n)} AS id, resolved_at + INTERVAL 1 HOUR AS resolved_at)
-      FROM rows WHERE file = '${a}' LIMIT 9`);
-    await files.write(a);
-  },
-  "a file added": async (files, { a, n }) => {
-    await files.run(`INSERT INTO rows
-      SELECT * REPLACE (${fresh(n)} AS id, 'n${n}' AS file) FROM rows WHERE file = '${a}' LIMIT 20`);
-    await files.write(`n${n}`);
-  },
-  "rows in another order": (files, { a }) => files.copy(a, "SELECT * EXCLUDE (file)", "md5(id)"),
-  "other types": (files, { a }) =>
-    files.copy(a, "SELECT * EXCLUDE (file) REPLACE (composite::BIGINT AS composite)"),
-  "a column more": (files, { a, n }) => files.copy(a, `SELECT * EXCLUDE (file), ${n} AS more`),
-  "DuckDB's own column": (files, { a, n }) =>
-    files.copy(a, `SELECT * EXCLUDE (file), ${n % 7} AS "File_Index"`),
-  "an empty file": (files, { n }) => files.copy(`e${n % 3}`, "SELECT * EXCLUDE (file)"),
-  "an id in two files": async (files, { a, b, n }) => {
-    await files.run(`INSERT INTO rows
-      SELECT * REPLACE ('${b}' AS file, resolved_at - INTERVAL 1 DAY AS resolved_at) FROM rows WHERE ${one(a, n)}`);
-    await files.write(b);
-  },
-  "a row in two files": async (files, { a, b, n }) => {
-    await files.run(`INSERT INTO rows SELECT * REPLACE ('${b}' AS file) FROM rows WHERE ${one(a, n)}`);
-    await files.write(b);
+    await utimes(files.path(place.a), atime, mtime);
   },
   "a file twice": async (files, { a, n }) => copyFile(files.path(a), files.path(`twice${n}`)),
-  "a row that breaks a rule": async (files, { a, n }) =>
-    files.copy(
-      a,
-      `SELECT * EXCLUDE (file) REPLACE (CASE WHEN ${one(a, n)} THEN 1001 ELSE composite END AS composite)`,
-    ),
-  "a column less": (files, { a }) => files.copy(a, "SELECT * EXCLUDE (file, tier)"),
   "no Parquet": (files, { a, n }) => writeFile(files.path(a), `no Parquet ${n}`),
 };
 
@@ -181,14 +158,7 @@ async function mend(files: Files): Promise<void> {
 }
 
 /** What happens to the store, or to the publisher, between two runs. */
-const accidents = [
-  "none",
-  "none",
-  "none",
-  "an object lost",
-  "an object rotten",
-  "digests of another kind",
-] as const;
+const accidents = ["none", "none", "none", "an object lost", "an object rotten", "digests of another kind"];
 
 /** Takes an object away or lets it rot. Returns its key. */
 async function harm(storage: Storage, accident: string, { a, n }: Pick<Place, "n"> & { a: number }) {
