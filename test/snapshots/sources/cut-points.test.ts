@@ -1,4 +1,5 @@
 import { describe, expect, test } from "vitest";
+import type { MarketKey } from "../../../snapshots/format/market-line.ts";
 import { planFor } from "../../../snapshots/sources/duckdb/duckdb.ts";
 import { readAll, sourceFixtures, withSources } from "../../helpers/publish/sources.ts";
 
@@ -7,36 +8,28 @@ const fixtures = sourceFixtures();
 describe("cut points", () => {
   const cut = (directory: string, parts: number) =>
     withSources(directory, (sources) => sources.cutPoints(parts));
-  const before = (a: { resolvedAt: number; id: string }, b: { resolvedAt: number; id: string }) =>
+  const before = (a: MarketKey, b: MarketKey) =>
     a.resolvedAt - b.resolvedAt || (a.id < b.id ? -1 : a.id > b.id ? 1 : 0);
 
   /** Sizes of the parts that cut points make of markets. */
-  function sizesOf(
-    markets: readonly { resolvedAt: number; id: string }[],
-    points: readonly { resolvedAt: number; id: string }[],
-  ) {
+  function sizesOf(markets: readonly MarketKey[], points: readonly MarketKey[]) {
     const sizes = Array<number>(points.length + 1).fill(0);
     for (const market of markets) sizes[points.filter((point) => before(point, market) <= 0).length]! += 1;
     return sizes;
   }
 
+  const time = "TIMESTAMPTZ '2025-01-01 00:00:00+00'";
   test.each([
-    ["times that differ", "FROM markets"],
-    [
-      "one time for all",
-      "SELECT * REPLACE (TIMESTAMPTZ '2025-01-01 00:00:00+00' AS resolved_at) FROM markets",
-    ],
-    [
-      "times equal at milliseconds",
-      "SELECT * REPLACE (TIMESTAMPTZ '2025-01-01 00:00:00+00' + to_microseconds(n) AS resolved_at) FROM markets",
-    ],
-  ])("equal parts of %s", async (_, query) => {
-    const directory = await fixtures.write({ markets: query });
+    ["times that differ", "resolved_at"],
+    ["one time for all", time],
+    ["times equal at milliseconds", `${time} + to_microseconds(n)`],
+  ])("equal parts of %s", async (_, resolvedAt) => {
+    const markets = `SELECT * REPLACE (${resolvedAt} AS resolved_at) FROM markets`;
+    const directory = await fixtures.write({ markets });
     const points = await cut(directory, 8);
     expect(points).toHaveLength(7);
     expect(points.toSorted(before)).toEqual(points);
-    const { markets } = await readAll(directory);
-    expect(sizesOf(markets, points)).toEqual(Array(8).fill(5));
+    expect(sizesOf((await readAll(directory)).markets, points)).toEqual(Array(8).fill(5));
   });
 
   test("fewer than asked for in a small archive", async () => {

@@ -59,12 +59,17 @@ describe.skipIf(!environment)("sources on S3", () => {
     return entries.filter((entry) => entry.isFile()).map((entry) => join(entry.parentPath, entry.name));
   };
   const contentIn = async (directory: string) => {
-    const files = (await filesIn(directory)).sort();
-    return Object.fromEntries(
-      await Promise.all(
-        files.map(async (path) => [path.slice(directory.length + 1), sha256(await readFile(path))] as const),
-      ),
-    );
+    const content: Record<string, string> = {};
+    for (const path of (await filesIn(directory)).sort())
+      content[path.slice(directory.length + 1)] = sha256(await readFile(path));
+    return content;
+  };
+  /** What a run has, whose sources are as they were put there, had to fetch. */
+  const fetchedWhole = async () => {
+    const { path: directory, downloaded, close } = await mirror();
+    expect(await contentIn(directory)).toEqual(await contentIn(sources));
+    await close();
+    return downloaded.objects;
   };
   const refusalsOf = async (work: Promise<unknown>) => (await refusedBy(work)).refusals;
   const isObject = (url = "", name = "") => url.split("?")[0]!.endsWith(`/${round}/${name}`);
@@ -78,12 +83,9 @@ describe.skipIf(!environment)("sources on S3", () => {
         const content = await contentIn(directory);
         await close();
         const fetched = proxy.fetched();
-        expect(downloaded).toMatchObject({
-          objects: fetched.length,
-          bytes: fetched.reduce((sum, { bytes }) => sum + bytes, 0),
-        });
-        const nameOf = (target: string) => target.split("?")[0]!.split(`/${round}/`)[1]!;
-        const names = fetched.map(({ target }) => nameOf(target));
+        const bytes = fetched.reduce((sum, { bytes }) => sum + bytes, 0);
+        expect(downloaded).toMatchObject({ objects: fetched.length, bytes });
+        const names = fetched.map(({ target }) => target.split("?")[0]!.split(`/${round}/`)[1]!);
         runs.push(names.sort().join(" "));
         expect(await filesIn(cache)).toHaveLength(Object.keys(content).length);
         return content;
@@ -135,9 +137,7 @@ describe.skipIf(!environment)("sources on S3", () => {
         cuts += 1;
         return cuts === 1 ? 1000 : undefined;
       };
-      const { path: directory, close } = await mirror();
-      expect(await contentIn(directory)).toEqual(await contentIn(sources));
-      await close();
+      await fetchedWhole();
       await remote.put(names[1]!, Buffer.alloc(5000));
       proxy.cut = (target) => (isObject(target, names[1]) ? 1000 : undefined);
       await expect(mirror()).rejects.toThrow(/sources\/\d+\/: cannot read markets\/part-00000\.parquet: /);
@@ -157,22 +157,18 @@ describe.skipIf(!environment)("sources on S3", () => {
     });
 
     test("refuses keys that leave the folder or cannot be files", async () => {
-      const odd = [
-        "markets/../../escape.parquet",
-        "markets//a.parquet",
-        `markets/${"x".repeat(300)}.parquet`,
-      ];
-      const inside = `${names[1]}/below.parquet`;
-      const listed = [...odd, inside];
+      const odd = ["../../escape", "/a", "x".repeat(300)].map((name) => `markets/${name}.parquet`);
+      const listed = [...odd, `${names[1]}/below.parquet`];
       proxy.before = async ({ url }, response) => {
         if (!/list-type=2/.test(url ?? "") || !/prefix=[^&]*markets%2F(&|$)/.test(url ?? ""))
           return undefined;
         const keys = [...listed, names[1]!].map((name) => `sources/${round}/${name}`);
-        const contents = keys
-          .map((key) => `<Contents><Key>${key}</Key><Size>1</Size><ETag>"a"</ETag></Contents>`)
-          .join("");
+        const contents = keys.map(
+          (key) => `<Contents><Key>${key}</Key><Size>1</Size><ETag>"a"</ETag></Contents>`,
+        );
+        const result = `<IsTruncated>false</IsTruncated>${contents.join("")}`;
         response.writeHead(200, { "Content-Type": "application/xml" });
-        response.end(`<ListBucketResult><IsTruncated>false</IsTruncated>${contents}</ListBucketResult>`);
+        response.end(`<ListBucketResult>${result}</ListBucketResult>`);
         return "handled";
       };
       const refusals = await refusalsOf(mirror());
@@ -218,10 +214,8 @@ describe.skipIf(!environment)("sources on S3", () => {
     test("fetches a cached file again that was cut short", async () => {
       await (await mirror()).close();
       for (const path of await filesIn(cache)) await writeFile(path, "short");
-      const { path: directory, close } = await mirror();
-      expect(await contentIn(directory)).toEqual(await contentIn(sources));
-      await close();
-      expect((await mirror()).downloaded.objects).toBe(0);
+      await fetchedWhole();
+      expect(await fetchedWhole()).toBe(0);
     });
   });
 

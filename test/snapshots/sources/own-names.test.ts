@@ -30,17 +30,12 @@ const withBefore = (name: string) => `struct_pack(${name} := 'foreign', key := d
 
 describe("names that differ only in case", () => {
   test("a foreign column or member before the contract's is ignored under its own name", async () => {
-    const plain = await readAll(await fixtures.write({}));
+    const { warnings: _, ...plain } = await readAll(await fixtures.write({}));
     const query = `SELECT 'x' AS CATEGORQ, 7 AS "Resolved_aq", * FROM (${replacedDimensions(withBefore("KEQ"))})`;
     const names = { CATEGORQ: "CATEGORY", Resolved_aq: "Resolved_at", KEQ: "KEY" };
-    const directory = await writeWith(names, { markets: query });
-    expect(await readAll(directory)).toEqual({
-      ...plain,
-      warnings: [
-        "markets: ignored columns and members that the contract does not name: " +
-          "CATEGORY, Resolved_at, dimensions[].KEY",
-      ],
-    });
+    const { warnings, ...rows } = await readAll(await writeWith(names, { markets: query }));
+    const ignored = "markets: ignored columns and members that the contract does not name";
+    expect([...warnings, rows]).toEqual([`${ignored}: CATEGORY, Resolved_at, dimensions[].KEY`, plain]);
     const broken = `SELECT * REPLACE (CASE WHEN n = 7 THEN 1001 ELSE composite END AS composite)
       FROM (${query}) ORDER BY n`;
     expect(await refusalsOf(await writeWith(names, { markets: broken }))).toMatchObject([
@@ -51,46 +46,32 @@ describe("names that differ only in case", () => {
   test("a column or member twice is refused", async () => {
     const query = `SELECT 'x' AS categorq, * FROM (${replacedDimensions(withBefore("namq"))})`;
     const directory = await writeWith({ categorq: "category", namq: "name" }, { markets: query });
-    expect(await refusalsOf(directory)).toEqual(
-      ["category", "dimensions[].name"].map((column) => {
-        return { file: "markets.parquet", column, rule: "must not be there twice" };
-      }),
-    );
+    expect(await refusalsOf(directory)).toEqual([
+      { file: "markets.parquet", column: "category", rule: "must not be there twice" },
+      { file: "markets.parquet", column: "dimensions[].name", rule: "must not be there twice" },
+    ]);
   });
 
   test("members whose names the file chooses are refused, and none is published under an invented name", async () => {
     const value = `struct_update(d, "references" := [{'link': 'a', 'LINQ': 'b'}])`;
     const directory = await writeWith({ LINQ: "LINK" }, { markets: replacedDimensions(value) });
-    expect(await refusalsOf(directory)).toEqual([
-      {
-        file: "markets.parquet",
-        column: "dimensions[].references[].LINK",
-        rule: "must differ from link in more than case",
-      },
-    ]);
+    const [column, rule] = ["dimensions[].references[].LINK", "must differ from link in more than case"];
+    expect(await refusalsOf(directory)).toEqual([{ file: "markets.parquet", column, rule }]);
   });
 
   test("a key twice in a map is refused, and keys that differ in case are published as they are", async () => {
     const query = (keys: string) =>
       replacedDimensions(`struct_update(d, "references" := [map_from_entries([${keys}])])`);
     const twice = query("('key_a', 1), ('Key_a', 2), ('key_q', 3)");
-    const refusals = await refusalsOf(await writeWith({ key_q: "key_a" }, { markets: twice }));
-    expect(refusals[0]).toMatchObject({
-      column: "dimensions[0].references[0]",
-      value: '"key_a"',
-      rule: "must not be the name of two members of one object",
-    });
-    const { markets } = await readAll(
-      await fixtures.write({ markets: query("('__proto__', 1), ('key', 2), ('KEY', 3)") }),
-    );
+    const [refusal] = await refusalsOf(await writeWith({ key_q: "key_a" }, { markets: twice }));
+    const rule = "must not be the name of two members of one object";
+    expect(refusal).toMatchObject({ column: "dimensions[0].references[0]", value: '"key_a"', rule });
+    const others = query("('__proto__', 1), ('key', 2), ('KEY', 3)");
+    const { markets } = await readAll(await fixtures.write({ markets: others }));
     expect(markets[0]!.json).toContain('"references":[{"__proto__":1,"key":2,"KEY":3}]');
   });
 
-  const struct = (...names: string[]) =>
-    new DuckDBStructType(
-      names,
-      names.map(() => VARCHAR),
-    );
+  const struct = (...names: string[]) => new DuckDBStructType(names, Array(names.length).fill(VARCHAR));
   test.for([
     [struct("a", "", "b"), '.""', "must have a name"],
     [LIST(STRUCT({ x: LIST(struct("k", "K")) })), "[].x[].K", "must differ from k in more than case"],
@@ -102,13 +83,10 @@ describe("names that differ only in case", () => {
   });
 
   test("others that look alike are kept", () => {
-    for (const names of [
-      ["url", "url_1", "url_2"],
-      ["straße", "STRASSE", "İ", "i̇"],
-      ["_1", "a_1_1"],
-    ]) {
-      expect(faultyName(struct(...names), "")).toBeUndefined();
-      expect(matchAny(struct(...names))).toBeDefined();
+    for (const names of ["url url_1 url_2", "straße STRASSE İ i̇", "_1 a_1_1"]) {
+      const type = struct(...names.split(" "));
+      expect(faultyName(type, "")).toBeUndefined();
+      expect(matchAny(type)).toBeDefined();
     }
   });
 });
@@ -145,11 +123,8 @@ test("lists that are empty in all rows may have items of any type, Arrow's null 
     const { markets, warnings } = await readAll(directory);
     expect(warnings).toEqual([]);
     expect(markets).toHaveLength(40);
-    expect(JSON.parse(markets[0]!.json).dimensions[0]).toMatchObject({
-      evidence: [],
-      references: [],
-      computation: { raises: [], lowers: [] },
-    });
+    const empty = { evidence: [], references: [], computation: { raises: [], lowers: [] } };
+    expect(JSON.parse(markets[0]!.json).dimensions[0]).toMatchObject(empty);
   }
   const filled = lists("CASE WHEN n = 7 AND d.key = 'oracle' THEN [NULL]::INTEGER[] ELSE [] END");
   expect(await refusalsOf(await writeWithNulls(filled))).toMatchObject([

@@ -30,7 +30,7 @@ function queryOf(runs: readonly Run[], more = ""): string {
     FROM scores s, (VALUES ${rows.join(", ")}) r(slug, time, opsec) WHERE s.n = 0`;
 }
 
-const runsOf = async (runs: readonly Run[]) => fixtures.write({ protocol_scores: queryOf(runs) });
+const written = (runs: readonly Run[]) => fixtures.write({ protocol_scores: queryOf(runs) });
 
 const opsecOf = (details: Map<string, ScoreDetails>, slug: string) => {
   const { change7d, percentile } = details.get(slug)!.dimensions.dimensions[10]!;
@@ -51,41 +51,30 @@ const times = [
 
 // That a whole sample's are those of its rows is seen where they are served: test/proxy/routes/endpoints.test.ts.
 test("the week of each protocol's own newest run, and ranks with ties, are those of its rows", async () => {
-  const run = fc.tuple(
-    fc.nat({ max: 8 }).map((n) => `p${n}`),
-    fc.constantFrom(...times),
-    fc.nat({ max: 20 }),
-  );
+  const slug = fc.nat({ max: 8 }).map((n) => `p${n}`);
+  const run = fc.tuple(slug, fc.constantFrom(...times), fc.nat({ max: 20 }));
   // No two runs of a protocol may be of one millisecond.
   const selector = ([slug, time]: Run) => `${slug} ${Date.parse(time)}`;
   const runs = fc.uniqueArray(run, { minLength: 1, maxLength: 40, size: "max", selector });
-  await fc.assert(
-    fc.asyncProperty(runs, async (drawn) => void (await detailsOf(await runsOf(drawn)))),
-    { numRuns: 12 },
-  );
+  const property = fc.asyncProperty(runs, async (drawn) => void (await detailsOf(await written(drawn))));
+  await fc.assert(property, { numRuns: 12 });
 });
 
 test("a percentile goes up at a half that has no exact fraction of two", async () => {
   // 100 * (23 / 40) is less than 57.5.
   const all = Array.from({ length: 41 }, (_, n): Run => [`p${n}`, times[0]!, (n + 23) % 41]);
-  expect(opsecOf(await detailsOf(await runsOf(all)), "p0").percentile).toBe(58);
+  expect(opsecOf(await detailsOf(await written(all)), "p0").percentile).toBe(58);
 });
 
 test("runs of a protocol may lie in files of other types, and beside columns unknown to the contract", async () => {
-  const early: Run[] = [
-    ["p", "2025-12-20 00:00:00+00", 30],
-    ["q", "2025-12-21 00:00:00+00", 80],
-  ];
-  const late: Run[] = [
-    ["p", "2025-12-22 00:00:00.5+00", 20],
-    ["q", "2025-12-20 00:00:00+00", 60],
-  ];
+  const run = (slug: string, time: string, opsec: number): Run => [slug, `2025-12-${time}+00`, opsec];
+  const early = [run("p", "20 00:00:00", 30), run("q", "21 00:00:00", 80)];
+  const late = [run("p", "22 00:00:00.5", 20), run("q", "20 00:00:00", 60)];
   const own = ", 1 AS ms, 'x' AS newest, {'ms': 1} AS runs, [2] AS point, 3 AS newest_ms, 'y' AS scores";
   const wider = `SELECT dimensions, * EXCLUDE (dimensions) REPLACE (bri::BIGINT AS bri, delta::TINYINT AS delta)
     FROM (${queryOf(late)})`;
-  const details = await detailsOf(
-    await fixtures.write({ "protocol_scores/a": queryOf(early, own), "protocol_scores/b": wider }),
-  );
+  const files = { "protocol_scores/a": queryOf(early, own), "protocol_scores/b": wider };
+  const details = await detailsOf(await fixtures.write(files));
   expect(opsecOf(details, "p")).toEqual({ change7d: -10, percentile: 0 });
   expect(opsecOf(details, "q")).toEqual({ change7d: 20, percentile: 100 });
 });
