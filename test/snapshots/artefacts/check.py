@@ -68,20 +68,16 @@ class Page(HTMLParser):
 
 feed = xml.fromstring(read("feed.xml"))
 assert feed.tag == atom + "feed"
-for name in ("id", "title", "updated", "author"):
-    assert len(feed.findall(atom + name)) == 1, name
+assert all(len(feed.findall(atom + name)) == 1 for name in ("id", "title", "updated", "author"))
 assert [link.get("href") for link in feed.findall(atom + "link") if link.get("rel") == "self"] == [site + "feed.xml"]
 entries = feed.findall(atom + "entry")
 unique(entry.findtext(atom + "id") for entry in entries)
-times = [moment(entry.findtext(atom + "updated")) for entry in entries]
-assert times == sorted(times, reverse=True) and moment(feed.findtext(atom + "updated")) >= max(
-    times, default=times and times[0] or moment(feed.findtext(atom + "updated"))
-)
+times = [moment(each.findtext(atom + "updated")) for each in [feed, *entries]]
+assert times == sorted(times, reverse=True)
+uuid = r"urn:uuid:[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}"
 for entry in entries:
     assert entry.findtext(atom + "title") and entry.findtext(atom + "summary")
-    assert re.fullmatch(
-        r"urn:uuid:[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}", entry.findtext(atom + "id")
-    )
+    assert re.fullmatch(uuid, entry.findtext(atom + "id"))
 
 sitemap = xml.fromstring(read("sitemap.xml"))
 assert sitemap.tag == map_ + "urlset" and len(sitemap) <= 50_000
@@ -103,21 +99,18 @@ for path in sorted(root.glob("protocols/*/index.html")):
     slug = path.parent.name
     page = Page(path.read_text(encoding="utf-8"))
     assert site + f"protocols/{slug}/index.html" in addresses
-    for name in ("description", "og:title", "og:type", "og:url", "og:image"):
-        assert page.metas[name], name
+    assert all(page.metas[name] for name in ("description", "og:title", "og:type", "og:url", "og:image"))
     (data,) = [json.loads(text) for text in page.data]
     assert data["@context"] == "https://schema.org" and data["mainEntity"]["@type"] == "Dataset"
     assert 50 <= len(data["mainEntity"]["description"]) <= 5000
     for link in page.links:
         target = (path.parent / link.split("#")[0]).resolve()
-        if not link.startswith("http"):
-            assert target.is_relative_to(root.resolve()), link
+        assert link.startswith("http") or target.is_relative_to(root.resolve()), link
     texts[slug] = "".join(page.text)
 
 dataset = json.loads(read("dataset.jsonld"))
 assert dataset["conformsTo"] == "http://mlcommons.org/croissant/1.0" and dataset["@type"] == "sc:Dataset"
-for name in ("name", "description", "url", "creator", "datePublished"):
-    assert dataset[name], name
+assert all(dataset[name] for name in ("name", "description", "url", "creator", "datePublished"))
 assert re.fullmatch(r"\d+\.\d+\.\d+", dataset["version"])
 files = {each["@id"]: each for each in dataset["distribution"]}
 unique(each["@id"] for each in dataset["distribution"])
@@ -134,14 +127,5 @@ for field in fields:
     source = field["source"].get("fileObject") or field["source"]["fileSet"]
     assert source["@id"] in files and field["dataType"] and field["source"]["extract"]
 
-print(
-    json.dumps(
-        {
-            "entries": [entry.findtext(atom + "title") for entry in entries],
-            "badges": [b.name for b in badges],
-            "texts": texts,
-            "fields": [f["name"] for f in fields],
-            "addresses": addresses,
-        }
-    )
-)
+found = {"badges": [each.name for each in badges], "fields": [each["name"] for each in fields], "addresses": addresses}
+print(json.dumps({**found, "entries": [each.findtext(atom + "title") for each in entries], "texts": texts}))

@@ -16,6 +16,8 @@ const table = 16;
 const runs = table + 40 * lines.length;
 const end = runs + 3 * 12;
 
+/** A part with the first market so many times. */
+const repeated = (count: number) => encodeChangePart(Array(count).fill(markets[0]));
 const partOf = (bytes: Buffer, count = lines.length) => new ChangePart("the part", bytes, count);
 
 test("a part gives its markets, with their rows, run by run", () => {
@@ -34,8 +36,7 @@ test("a part gives its markets, with their rows, run by run", () => {
 
 test("a part is a gzip file of its lines", () => {
   const text = lines.map((line) => `{"op":"put","market":${line}}\n`).join("");
-  expect(String(gunzipSync(stored))).toBe(text);
-  expect(lines.map(putLine).join("")).toBe(text);
+  for (const one of [gunzipSync(stored), lines.map(putLine).join("")]) expect(String(one)).toBe(text);
 });
 
 const timed = (resolvedAt: string) => Buffer.from(JSON.stringify({ ...recordsOf(0, 1)[0], resolvedAt }));
@@ -59,15 +60,10 @@ test.for<[what: string, bytes: Buffer, count: number, fault: string]>([
   ],
   ["a line fewer than told", stored, lines.length + 1, "does not begin"],
   ["a line more than told", stored, lines.length - 1, "does not begin"],
-  [
-    "more lines than a part has",
-    await encodeChangePart(Array(513).fill(markets[0])),
-    513,
-    "does not begin with a table",
-  ],
+  ["more lines than a part has", await repeated(513), 513, "does not begin with a table"],
   ["a run that is longer", withNumber(runs, () => stored.length), lines.length, "its table of runs"],
   [
-    "a run that inflates to more than one can",
+    "a run that inflates to too much",
     withNumber(runs + 4, () => 4_194_673),
     lines.length,
     "its table of runs",
@@ -77,7 +73,7 @@ test.for<[what: string, bytes: Buffer, count: number, fault: string]>([
 });
 
 test("a part of as many lines as one has is read, and one with as long a run", async () => {
-  expect(partOf(await encodeChangePart(Array(512).fill(markets[0])), 512).markets(31)).toHaveLength(16);
+  expect(partOf(await repeated(512), 512).markets(31)).toHaveLength(16);
   expect(partOf(withNumber(runs + 4, () => 4_194_672)).markets(1)).toHaveLength(16);
 });
 
@@ -113,9 +109,6 @@ test.for<[what: string, text: string, fault: string]>([
   const run = runTable([{ compressedBytes: bytes.length, rawBytes, crc }]);
   const header = headerWith(Buffer.concat([rowOf(markets[0]!), Buffer.from(run.buffer)]));
   const nothing = storedPiece(Buffer.alloc(0));
-  const part = partOf(
-    joinGzip([nothing, { bytes, rawBytes, crc }, storedPiece(Buffer.alloc(0), true)], header),
-    1,
-  );
-  expect(() => part.checked()).toThrow(fault);
+  const pieces = [nothing, { bytes, rawBytes, crc }, storedPiece(Buffer.alloc(0), true)];
+  expect(() => partOf(joinGzip(pieces, header), 1).checked()).toThrow(fault);
 });

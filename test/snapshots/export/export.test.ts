@@ -1,6 +1,5 @@
 import { cp, mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import type { DuckDBConnection } from "@duckdb/node-api";
 import fc from "fast-check";
 import { beforeAll, describe, expect, test } from "vitest";
 import { publishedSite } from "../../../proxy/site/files.ts";
@@ -15,23 +14,21 @@ import { rollback } from "../../../snapshots/maintain/rollback.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { announce } from "../../../snapshots/store/log/gc-records.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
-import { verify } from "../../../snapshots/verify/verify.ts";
 import { exportNewest } from "../../helpers/archive/exports.ts";
 import { firstColumn, withDuckDb } from "../../helpers/archive/sql.ts";
 import { serveSample } from "../../helpers/http/archive-served.ts";
 import { wantsRows } from "../../helpers/http/ndjson.ts";
 import { market, publishRecords, recordsOf } from "../../helpers/publish/records.ts";
 import { publishSources } from "../../helpers/publish/sample-sources.ts";
-import { countingStorage, listed, memoryStorage } from "../../helpers/store/storages.ts";
+import { changedStorage, countingStorage, listed, memoryStorage } from "../../helpers/store/storages.ts";
 import { testFolder } from "../../helpers/store/test-folder.ts";
 import { timedStore } from "../../helpers/store/timed-store.ts";
+import { faultsOf } from "../../helpers/store/verified.ts";
 
 const folder = testFolder();
 /** Exports the newest snapshot, in files of a few pages. */
 const exported = (storage: Storage, maxTextBytes = 300_000) =>
   exportNewest(storage, folder, { maxTextBytes });
-
-const faultsOf = async (storage: Storage) => (await verify(storage, () => {}, {})).faults;
 
 test("the description of the data names the files of the newest export, until it is withdrawn", async () => {
   const storage = memoryStorage(new Map());
@@ -42,18 +39,14 @@ test("the description of the data names the files of the newest export, until it
       ...choices,
     });
   const described = async () => {
-    const faults = (await verify(storage, () => {}, { site: publishedSite })).faults;
+    expect(await faultsOf(storage, { site: publishedSite })).toEqual([]);
     const { distribution, recordSet } = JSON.parse(String(await storage.get(layout.dataset)));
     const urls = distribution.flatMap(({ contentUrl }: { contentUrl?: string }) => contentUrl ?? []);
-    return { faults, urls: urls.slice(1), recordSets: recordSet.length };
+    return [recordSet.length, ...urls.slice(1)];
   };
-  const of = (snapshotId: string) => ({
-    faults: [],
-    urls: [`${named.api}/markets/exports/${snapshotId}/markets-0001.parquet`],
-    recordSets: 2,
-  });
+  const of = (snapshotId: string) => [2, `${named.api}/markets/exports/${snapshotId}/markets-0001.parquet`];
   await day(1, { names: named });
-  expect(await described()).toEqual({ faults: [], urls: [], recordSets: 1 });
+  expect(await described()).toEqual([1]);
   const first = await exported(storage);
   expect(await described()).toEqual(of(first.snapshotId));
   await day(2);
@@ -64,7 +57,7 @@ test("the description of the data names the files of the newest export, until it
   await rollback(storage, "1", () => new Date(Date.UTC(2026, 2, 3)), { site: publishedSite });
   expect(await described()).toEqual(of(first.snapshotId));
   await day(4, { resume: true, names: { api: null } });
-  expect(await described()).toEqual({ faults: [], urls: [], recordSets: 1 });
+  expect(await described()).toEqual([1]);
 });
 
 describe("the files of an export", () => {
@@ -85,11 +78,17 @@ describe("the files of an export", () => {
       await writeFile(join(directory, "markets", name), await (await ask(url)).bytes());
   });
 
-  const sql = <T>(work: (sql: DuckDBConnection) => Promise<T>) => withDuckDb(folder, work);
-  const all = () => `read_parquet('${directory}/markets/*.parquet')`;
+  /** What a query gives of the files, or of some of them: its first column. */
+  const query = (columns: string, files = "*.parquet", rest = "") =>
+    withDuckDb(folder, (sql) =>
+      firstColumn<string>(
+        sql,
+        `SELECT ${columns} FROM read_parquet('${directory}/markets/${files}') ${rest}`,
+      ),
+    );
 
   test("hold the archive's texts byte for byte, in its order, newest first", async () => {
-    const texts = await sql((connection) => firstColumn<string>(connection, `SELECT json FROM ${all()}`));
+    const texts = await query("json");
     const lines = (await served.proxy.get({}, wantsRows)).text.split("\n").slice(0, -1);
     expect(texts).toEqual(lines);
     const rows = record.files.map((file) => file.rows);
@@ -101,21 +100,13 @@ describe("the files of an export", () => {
     const differing = marketDimensionKeys.map(
       (key) => `${key} IS DISTINCT FROM list_filter(dimensions, lambda each: each.key = '${key}')[1].score`,
     );
-    const found = await sql((connection) =>
-      firstColumn<string>(connection, `SELECT id FROM ${all()} WHERE ${differing.join(" OR ")}`),
-    );
-    expect(found).toEqual([]);
+    expect(await query("id", "*.parquet", `WHERE ${differing.join(" OR ")}`)).toEqual([]);
   });
 
   test("have statistics of what is in them", async () => {
     let named = 0;
     for (const [index, { stats, rows }] of record.files.entries()) {
-      const texts = await sql((connection) =>
-        firstColumn<string>(
-          connection,
-          `SELECT json FROM read_parquet('${join(directory, "markets", exportFileName(index))}')`,
-        ),
-      );
+      const texts = await query("json", exportFileName(index));
       const markets = texts.map((text) => HistoricalMarket.parse(JSON.parse(text)));
       expect(markets).toHaveLength(rows);
       const { minValues, maxValues, nullCount } = stats!;
@@ -148,12 +139,10 @@ describe("the files of an export", () => {
   });
 
   test("are compressed with zstd, in row groups of their own statistics", async () => {
-    const groups = await sql(async (connection) => {
-      const result = await connection.runAndReadAll(
-        `SELECT DISTINCT compression, stats_min_value IS NOT NULL
-         FROM parquet_metadata('${directory}/markets/*.parquet')
-         WHERE path_in_schema IN ('id', 'composite', 'resolved_at')`,
-      );
+    const groups = await withDuckDb(folder, async (sql) => {
+      const result = await sql.runAndReadAll(`SELECT DISTINCT compression, stats_min_value IS NOT NULL
+        FROM parquet_metadata('${directory}/markets/*.parquet')
+        WHERE path_in_schema IN ('id', 'composite', 'resolved_at')`);
       return result.getRows();
     });
     expect(groups).toEqual([["ZSTD", true]]);
@@ -169,8 +158,7 @@ describe("an export", () => {
 
   /** One with two files. */
   function small() {
-    const objects = new Map<string, Buffer>();
-    for (const [key, bytes] of published) objects.set(key, Buffer.from(bytes));
+    const objects = new Map(published);
     return { objects, storage: memoryStorage(objects) };
   }
 
@@ -221,22 +209,20 @@ describe("an export", () => {
     const { objects, storage } = small();
     const key = [...objects.keys()].find((name) => name.startsWith(layout.segment.prefix))!;
     const page = layout.page(readPages(key, objects.get(key)!)[0]!.hash);
-    const bytes = objects.get(page)!;
-    bytes.writeUInt8(bytes.readUInt8(99) ^ 1, 99);
+    objects.set(page, Buffer.from(objects.get(page)!.map((byte, at) => (at === 99 ? byte ^ 1 : byte))));
     await expect(exported(storage)).rejects.toThrow(page);
     expect(await readExported(storage, layout.exportRecord, snapshotId)).toBeUndefined();
   });
 
   test("by a store that keeps other bytes than it was given fails", async () => {
     const { storage } = small();
-    const lossy: Storage = {
-      ...storage,
-      putIfAbsent: (key, body) => {
+    const lossy = changedStorage(storage, {
+      putIfAbsent(key, body) {
         const changed = Buffer.from(body);
         if (key.startsWith(layout.exportFile.prefix)) changed[changed.length >> 1]! ^= 1;
         return storage.putIfAbsent(key, changed);
       },
-    };
+    });
     await expect(exported(lossy)).rejects.toThrow("does not match its hash");
     expect(await readExported(storage, layout.exportRecord, snapshotId)).toBeUndefined();
   });

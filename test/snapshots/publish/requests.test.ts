@@ -24,6 +24,7 @@ const always = [
   "list public/",
   `put ${layout.checked}`,
 ];
+const signing = { key: testKey() };
 const signed = [`get ${layout.logCheckpoint}`];
 const told = { names: { site: "https://scores.example/", license: "https://example.org/license" } };
 
@@ -32,19 +33,15 @@ const many = 1001;
 
 /** Adds objects that nothing refers to, so that each folder is listed by itself. */
 function crowd(objects: Map<string, Buffer>): void {
-  for (const prefix of [layout.publicObject.prefix, layout.page.prefix])
-    for (let n = 0; n < many; n += 1)
-      objects.set(
-        `${prefix}${sha256(`${n}`)}${prefix === layout.page.prefix ? ".json.gz" : ".json"}`,
-        Buffer.from("x"),
-      );
+  for (const key of [layout.publicObject, layout.page])
+    for (let n = 0; n < many; n += 1) objects.set(key(sha256(`${n}`)), Buffer.from("x"));
 }
 
 describe.each([
   ["few", () => {}],
   ["many", crowd],
 ] as const)("a run over %s objects that finds nothing new", (_, fill) => {
-  const choices = { signing: { key: testKey() }, ...told };
+  const choices = { signing, ...told };
   /** What each run brings up to date. */
   const mutable = [
     layout.siteIndex,
@@ -75,23 +72,16 @@ describe.each([
       else objects.set(key, Buffer.from(bytes.map((byte) => byte ^ 1)));
     }
     // What api.json no longer says is told again.
-    expect(await publishRecords(storage, recordsOf(0, 60), 702, choices)).toMatchObject({
-      outcome: "unchanged",
-      commit: 2,
-    });
+    const again = await publishRecords(storage, recordsOf(0, 60), 702, choices);
+    expect(again).toMatchObject({ outcome: "unchanged", commit: 2 });
     expect(await contentOf(storage)).toEqual(whole);
   });
 });
 
 test.for([
   ["without a key", {}, [], 9],
-  ["with a key", { signing: { key: testKey() } }, signed, 11],
-  [
-    "with a key and artefacts",
-    { signing: { key: testKey() }, ...told },
-    [...signed, `get ${layout.tiers}`],
-    12,
-  ],
+  ["with a key", { signing }, signed, 11],
+  ["with a key and artefacts", { signing, ...told }, [...signed, `get ${layout.tiers}`], 12],
 ] as const)("a run %s that finds nothing new reads everything once", async ([, choices, more, most]) => {
   const storage = memoryStorage(new Map());
   const publish = (store = storage, bri = 703) => publishRecords(store, recordsOf(0, 60), bri, choices);

@@ -50,11 +50,9 @@ describe("the rows", () => {
 
   test("of the day before lack what came since, and half of the week's disputes", async () => {
     const before = await readAll(await sample("a day before", { daysBack: 1 }));
-    const end = "2025-12-30T00:00:00.000Z";
     const held = before.markets.map(({ json }) => HistoricalMarket.parse(JSON.parse(json)));
-    expect(held.map(({ id }) => id)).toEqual(
-      records.filter(({ resolvedAt }) => resolvedAt < end).map(({ id }) => id),
-    );
+    const earlier = records.filter(({ resolvedAt }) => resolvedAt < "2025-12-30T00:00:00.000Z");
+    expect(held.map(({ id }) => id)).toEqual(earlier.map(({ id }) => id));
     const now = new Map(records.map((market) => [market.id, market]));
     const learnt = held.filter((market) => {
       expect({ ...market, disputed: true }).toEqual({ ...now.get(market.id), disputed: true });
@@ -86,11 +84,12 @@ function expectWithin(value: number, least: number, most: number): void {
 }
 
 /** How many of the records each value occurs in. */
-function tally(of: (record: HistoricalMarket) => string): Map<string, number> {
-  const counts = new Map<string, number>();
-  for (const record of records) counts.set(of(record), (counts.get(of(record)) ?? 0) + 1);
-  return counts;
-}
+const tally = (of: (record: HistoricalMarket) => string): Map<string, number> =>
+  new Map(
+    Map.groupBy(records, of)
+      .entries()
+      .map(([value, all]) => [value, all.length]),
+  );
 
 const mean = (values: readonly number[]) => values.reduce((sum, value) => sum + value, 0) / values.length;
 

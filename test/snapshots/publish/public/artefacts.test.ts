@@ -1,7 +1,6 @@
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { publishedSite } from "../../../../proxy/site/files.ts";
-import type { ProtocolScore } from "../../../../schemas/records.ts";
 import { type ForgeTier, forgeScaleNumber } from "../../../../schemas/versions.ts";
 import { artefactFiles, artefactsOf } from "../../../../snapshots/artefacts/artefacts.ts";
 import { collectGarbage } from "../../../../snapshots/maintain/gc.ts";
@@ -18,6 +17,8 @@ import { testFolder } from "../../../helpers/store/test-folder.ts";
 
 const folder = testFolder();
 const siteUrl = "https://scores.example.org/";
+const named = { names: { site: siteUrl } };
+const both = { aave: "CAST", "curve.fi": "FORGED" } as const;
 const markets = [market(0)];
 
 /** Publishes protocols with these tiers on a day of March. */
@@ -29,20 +30,13 @@ const publishTiers = (
 ) =>
   publishRecords(storage, markets, 0, {
     now: () => new Date(Date.UTC(2026, 2, day)),
-    sources: async () => ({
-      ...sourcesOf(markets, 0),
-      scores: async () =>
-        scoreRowsOf(
-          Object.entries(tiers).map(
-            ([slug, forgeScale]): ProtocolScore => ({
-              ...score(slug, 500),
-              forgeScale,
-              forgeScaleNum: forgeScaleNumber(forgeScale),
-            }),
-          ),
-        ),
-    }),
+    sources: async () => ({ ...sourcesOf(markets, 0), scores: async () => scoreRowsOf(recordsOf(tiers)) }),
     ...choices,
+  });
+
+const recordsOf = (tiers: Record<string, ForgeTier>) =>
+  Object.entries(tiers).map(([slug, forgeScale]) => {
+    return { ...score(slug, 500), forgeScale, forgeScaleNum: forgeScaleNumber(forgeScale) };
   });
 
 const faultsOf = async (storage: Storage) =>
@@ -63,15 +57,15 @@ const isArtefact = (key: string) =>
 test("writes artefacts once an address is named, and later only what changed, also without naming it", async () => {
   const storage = countingStorage(memoryStorage(new Map()));
   const written = (from = 0) => storage.written().slice(from).filter(isArtefact).sort();
-  await publishTiers(storage, { aave: "CAST", "curve.fi": "FORGED" }, 1);
+  await publishTiers(storage, both, 1);
   expect(written()).toEqual([]);
-  await publishTiers(storage, { aave: "CAST", "curve.fi": "FORGED" }, 1, { names: { site: siteUrl } });
+  await publishTiers(storage, both, 1, named);
   expect(written()).toEqual(artefacts(["aave", "curve.fi"]));
   expect(await textOf(storage, layout.siteFile("api.json"))).toBe(`{"api":null,"site":"${siteUrl}"}`);
   expect(await faultsOf(storage)).toEqual([]);
 
   const before = storage.written().length;
-  await publishTiers(storage, { aave: "CAST", "curve.fi": "FORGED" }, 2);
+  await publishTiers(storage, both, 2);
   expect(written(before)).toEqual([]);
   await publishTiers(storage, { aave: "RAW", "curve.fi": "FORGED" }, 3);
   const files = [layout.dataset, layout.feed, layout.protocolList, layout.listEmbed, layout.tiers];
@@ -95,7 +89,7 @@ test("writes artefacts once an address is named, and later only what changed, al
 
 test("the service, the terms of the data and where keys come from are remembered until another or none is named", async () => {
   const storage = memoryStorage(new Map());
-  const named = async () => {
+  const remembered = async () => {
     const { license, citeAs, version } = JSON.parse(await textOf(storage, layout.dataset));
     const { api, contact } = JSON.parse(await textOf(storage, layout.siteFile("api.json")));
     const asked = api === null ? "'self'" : `'self' ${new URL(api).origin}`;
@@ -110,26 +104,24 @@ test("the service, the terms of the data and where keys come from are remembered
     contact: "https://example.org/keys",
   };
   await publishTiers(storage, { aave: "CAST" }, 1, { names: { site: siteUrl, ...told } });
-  expect(await named()).toEqual({ ...told, version: "1.1.0" });
+  expect(await remembered()).toEqual({ ...told, version: "1.1.0" });
   await publishTiers(storage, { aave: "RAW" }, 2);
-  expect(await named()).toEqual({ ...told, version: "1.2.0" });
+  expect(await remembered()).toEqual({ ...told, version: "1.2.0" });
   // The feed tells of a rollback, which shows the tiers it goes back to.
   await rollback(storage, "1", () => new Date(Date.UTC(2026, 2, 3)), { site: publishedSite });
-  expect(await named()).toEqual({ ...told, version: "1.3.0" });
+  expect(await remembered()).toEqual({ ...told, version: "1.3.0" });
   expect(await moves(storage)).toEqual(["aave moved from RAW to CAST", "aave moved from CAST to RAW"]);
   expect(await textOf(storage, layout.badge("aave"))).toContain("500 CAST");
   await publishTiers(storage, { aave: "RAW" }, 4, { resume: true, names: { citeAs: "You" } });
-  expect(await named()).toEqual({ ...told, citeAs: "You", version: "1.4.0" });
-  await publishTiers(storage, { aave: "RAW" }, 5, {
-    names: { license: null, citeAs: null, api: null, contact: null },
-  });
-  expect(await named()).toEqual({ api: null, version: "1.4.0" });
+  expect(await remembered()).toEqual({ ...told, citeAs: "You", version: "1.4.0" });
+  const none = { license: null, citeAs: null, api: null, contact: null };
+  await publishTiers(storage, { aave: "RAW" }, 5, { names: none });
+  expect(await remembered()).toEqual({ api: null, version: "1.4.0" });
 });
 
 test("what was lost, altered or left by a killed run is found, and put right by the next run", async () => {
   const storage = memoryStorage(new Map());
-  const tiers = { aave: "CAST", "curve.fi": "FORGED" } as const;
-  await publishTiers(storage, tiers, 1, { names: { site: siteUrl } });
+  await publishTiers(storage, both, 1, named);
   await storage.put(layout.badge("aave"), Buffer.from("<svg/>"));
   await storage.put(layout.feed, Buffer.from("<feed/>".padEnd(50_000)));
   await storage.delete(layout.protocolPage("curve.fi"));
@@ -140,11 +132,11 @@ test("what was lost, altered or left by a killed run is found, and put right by 
   await storage.put(stray, (await storage.get(layout.badge("curve.fi")))!);
   const faulty = [layout.badge("aave"), layout.feed, layout.protocolPage("curve.fi"), page, script, stray];
   expect(await faultsOf(storage)).toEqual(faulty.sort());
-  await publishTiers(storage, tiers, 2);
+  await publishTiers(storage, both, 2);
   expect(await faultsOf(storage)).toEqual([stray]);
   await storage.put(layout.tiers, Buffer.from("{}"));
   expect(await faultsOf(storage)).toContain(layout.tiers);
-  await publishTiers(storage, tiers, 3);
+  await publishTiers(storage, both, 3);
   expect(await faultsOf(storage)).toEqual([stray]);
 
   // Killed after its commit, before the artefacts: the next run tells of the change.
@@ -154,14 +146,14 @@ test("what was lost, altered or left by a killed run is found, and put right by 
       return storage.put(key, body);
     },
   });
-  await expect(publishTiers(killed, { ...tiers, aave: "RAW" }, 4)).rejects.toThrow("killed");
-  await publishTiers(storage, { ...tiers, aave: "RAW" }, 5);
+  await expect(publishTiers(killed, { ...both, aave: "RAW" }, 4)).rejects.toThrow("killed");
+  await publishTiers(storage, { ...both, aave: "RAW" }, 5);
   expect(await moves(storage)).toEqual(["aave moved from CAST to RAW"]);
 });
 
 test("artefacts of a removed protocol stay until the collection takes them, and those of others stay", async () => {
   const storage = memoryStorage(new Map());
-  await publishTiers(storage, { aave: "CAST", "curve.fi": "FORGED" }, 1, { names: { site: siteUrl } });
+  await publishTiers(storage, both, 1, named);
   await publishTiers(storage, { aave: "CAST" }, 2);
   expect(await faultsOf(storage)).toEqual([]);
   await storage.put(layout.badge("curve.fi"), Buffer.from("<svg/>"));
@@ -171,13 +163,8 @@ test("artefacts of a removed protocol stay until the collection takes them, and 
   await publishTiers(storage, { aave: "CAST" }, 3);
   expect(await faultsOf(storage)).toContain(older);
   const [kept, gone] = await cardsOf(storage);
-  const { deleted } = await collectGarbage(storage, {
-    site: publishedSite,
-    keepHours: 48,
-    keepCommits: 1,
-    now: new Date(Date.UTC(2026, 2, 9)),
-    dryRun: false,
-  });
+  const retention = { keepHours: 48, keepCommits: 1, now: new Date(Date.UTC(2026, 2, 9)) };
+  const { deleted } = await collectGarbage(storage, { site: publishedSite, ...retention, dryRun: false });
   expect(deleted.keys).toContain(older);
   expect(deleted.keys.filter(isArtefact).sort()).toEqual(artefactsOf("curve.fi").sort());
   expect([cardsIn(deleted.keys), await cardsOf(storage)]).toEqual([[gone], [kept]]);
@@ -186,7 +173,7 @@ test("artefacts of a removed protocol stay until the collection takes them, and 
 
 test("null ends them: nothing keeps them right any more, so verify names what to delete", async () => {
   const storage = memoryStorage(new Map());
-  await publishTiers(storage, { aave: "CAST" }, 1, { names: { site: siteUrl } });
+  await publishTiers(storage, { aave: "CAST" }, 1, named);
   await publishTiers(storage, { aave: "CAST" }, 2, { names: { site: null } });
   expect(await textOf(storage, layout.siteFile("api.json"))).toBe('{"api":null}');
   const all = [...artefacts(["aave"]), ...(await cardsOf(storage))].sort();
@@ -198,14 +185,9 @@ test("null ends them: nothing keeps them right any more, so verify names what to
 
 test("slugs with the names of files do no harm in a directory", async () => {
   const storage = directoryStorage(join(folder, "store"));
-  const tiers: Record<string, ForgeTier> = {
-    "index.html": "CAST",
-    "a.svg": "RAW",
-    constructor: "FORGED" as const,
-    "0": "RAW",
-  };
-  await publishTiers(storage, tiers, 1, { names: { site: siteUrl } });
-  await publishTiers(storage, { ...tiers, constructor: "RAW" as const }, 2);
+  const others = { "index.html": "CAST", "a.svg": "RAW", "0": "RAW" } as const;
+  await publishTiers(storage, { ...others, constructor: "FORGED" as const }, 1, named);
+  await publishTiers(storage, { ...others, constructor: "RAW" as const }, 2);
   expect(await moves(storage)).toEqual(["constructor moved from FORGED to RAW"]);
   expect(await faultsOf(storage)).toEqual([]);
 });
