@@ -1,7 +1,8 @@
-import { crc32, gunzipSync } from "node:zlib";
+import { constants, crc32, deflateRawSync, gunzipSync } from "node:zlib";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { Cutter, cuts } from "../../../snapshots/format/bytes.ts";
+import { feedVersion } from "../../../schemas/versions.ts";
+import { Cutter, compareBytes, writeText } from "../../../snapshots/format/bytes.ts";
 import {
   combineCrc,
   compressPiece,
@@ -18,13 +19,50 @@ import {
   compressPage,
   inflateRuns,
   isRun,
+  joinRuns,
+  type Page,
   pageText,
+  type Run,
   readRun,
   readRunStart,
+  readWholePage,
+  runHashesOf,
   runMarkets,
   runsPiece,
+  separator,
 } from "../../../snapshots/format/page.ts";
+import { leafHash, pageRootOf } from "../../../snapshots/format/tree.ts";
 import { sha256 } from "../../../snapshots/store/layout.ts";
+import { judgePage } from "../../../snapshots/verify/page-check.ts";
+import { recordsOf } from "../../helpers/publish/records.ts";
+
+const text = fc.oneof(
+  fc.string({ unit: "binary" }),
+  fc.string({ unit: fc.constantFrom("a", "\x7f", "\x80") }),
+);
+
+test("a text is written in UTF-8 where it belongs, and nothing around it", () => {
+  fc.assert(
+    fc.property(text, fc.nat(3), (text, start) => {
+      const written = Buffer.from(text);
+      const bytes = Buffer.alloc(start + written.length + 3, 0xee);
+      expect(writeText(text, bytes, start)).toBe(start + written.length);
+      const around = (length: number) => Buffer.alloc(length, 0xee);
+      expect(bytes).toEqual(Buffer.concat([around(start), written, around(3)]));
+    }),
+  );
+});
+
+test("bytes are ordered by the first that differs, and a beginning comes before what it begins", () => {
+  const bytes = fc.uint8Array({ max: 2, maxLength: 4 });
+  fc.assert(
+    fc.property(bytes, bytes, fc.nat(4), (a, b, most) => {
+      const length = Math.min(a.length, most);
+      const expected = Buffer.compare(a.subarray(0, length), b);
+      expect(Math.sign(compareBytes(a, length, b))).toBe(expected);
+    }),
+  );
+});
 
 // Without `size` fast-check makes arrays of some ten elements, whatever their maximum.
 const bytes = fc.uint8Array({ maxLength: 3000, size: "max" }).map((array) => Buffer.from(array));
@@ -73,119 +111,159 @@ describe("joinGzip(pieces)", () => {
     );
   });
 
-  test("writes a header without name and time", () => {
+  test("is as RFC 1952 says, without name and time, and refuses what a stored piece cannot hold", () => {
     expect(gzipHeader.toString("hex")).toBe("1f8b08000000000000ff");
-  });
-
-  test("counts raw bytes modulo 2^32, as the trailer of a member does", () => {
+    // The trailer counts raw bytes modulo 2^32.
     const piece = { bytes: Buffer.alloc(0), rawBytes: 2 ** 33 + 5, crc: 0 };
     expect(joinGzip([piece]).subarray(-4)).toEqual(Buffer.of(5, 0, 0, 0));
-  });
-
-  test("refuses a stored piece that its length field cannot hold", () => {
     expect(storedPiece(Buffer.alloc(65_535)).bytes.length).toBe(65_540);
     expect(() => storedPiece(Buffer.alloc(65_536))).toThrow(RangeError);
   });
 });
 
-const market = fc.record({ id: fc.uuid(), question: fc.string({ unit: "grapheme", maxLength: 60 }) });
+const question = fc.oneof(
+  fc.string({ unit: "grapheme", maxLength: 60 }),
+  // However well they compress.
+  fc.string({ maxLength: 500, size: "max" }),
+);
+const market = fc.record({ id: fc.uuid(), question });
 
-describe("compressPage(lines)", () => {
-  test("stores a valid gzip file whose runs can be read one by one", async () => {
-    await fc.assert(
-      fc.asyncProperty(fc.array(market, { minLength: 1, maxLength: 100, size: "max" }), async (markets) => {
-        const lines = markets.map((value) => Buffer.from(JSON.stringify(value)));
-        const { page, stored } = await compressPage(lines);
-        expect(gunzipSync(stored)).toEqual(pageText(lines));
-        expect(JSON.parse(String(pageText(lines)))).toEqual(markets);
-        expect(page).toMatchObject({ markets: lines.length, hash: sha256(stored), bytes: stored.length });
-        expect(page.runs.length).toBe(Math.ceil(lines.length / runMarkets));
-        const read = page.runs.flatMap((_, index) => readRun("page", stored, page, index));
-        expect(read).toEqual(lines);
-        const runs = page.runs.map((_, index) => runsPiece(stored, page.runs, index).bytes);
-        expect(page.runHashes).toBe(runs.map((run) => sha256(run).slice(0, 32)).join(""));
-        for (const [index, run] of runs.entries())
-          for (const other of runs) expect(isRun(page, index, other)).toBe(other.equals(run));
-      }),
-      { numRuns: 40 },
-    );
-  });
-
-  test("lets any number of a run's first markets be read, however well they compress", async () => {
-    const texts = fc.array(fc.string({ maxLength: 2000, size: "max" }), {
-      ...{ minLength: 1, maxLength: runMarkets, size: "max" },
-    });
-    await fc.assert(
-      fc.asyncProperty(texts, async (list) => {
-        const lines = list.map((text) => Buffer.from(JSON.stringify(text)));
-        const { page, stored } = await compressPage(lines);
-        const run = { key: "page", index: 0, piece: runsPiece(stored, page.runs, 0) };
-        for (let count = 1; count <= lines.length; count += 1) {
-          const read = readRunStart(run, lines.length, count);
+test("a page is a gzip file whose runs are read alone, together, or any number of their first markets", async () => {
+  await fc.assert(
+    fc.asyncProperty(fc.array(market, { minLength: 1, maxLength: 100, size: "max" }), async (markets) => {
+      const lines = markets.map((value) => Buffer.from(JSON.stringify(value)));
+      const { page, stored } = await compressPage(lines);
+      expect(gunzipSync(stored)).toEqual(pageText(lines));
+      expect(JSON.parse(String(pageText(lines)))).toEqual(markets);
+      expect(page).toMatchObject({ markets: lines.length, hash: sha256(stored), bytes: stored.length });
+      expect(page.runs.length).toBe(Math.ceil(lines.length / runMarkets));
+      expect(readWholePage(stored, page.runs)).toEqual(lines);
+      const runs = page.runs.map((_, index) => ({
+        ...{ key: "page", index, piece: runsPiece(stored, page.runs, index) },
+        lines: lines.slice(runMarkets * index, runMarkets * (index + 1)),
+      }));
+      expect(page.runHashes).toBe(runs.map(({ piece }) => sha256(piece.bytes).slice(0, 32)).join(""));
+      for (const run of runs) {
+        expect(readRun("page", stored, page, run.index)).toEqual(run.lines);
+        for (let count = 1; count <= run.lines.length; count += 1) {
+          const read = readRunStart(run, run.lines.length, count);
           expect(read.length).toBeGreaterThanOrEqual(count);
-          expect(read).toEqual(lines.slice(0, read.length));
+          expect(read).toEqual(run.lines.slice(0, read.length));
         }
-      }),
-      { numRuns: 40 },
-    );
-  });
-
-  test("inflates runs together, and names the one that is not what its table says", async () => {
-    const { page, stored } = await compressPage(
-      Array.from({ length: 70 }, (_, n) => Buffer.from(`{"id":${n}}`)),
-    );
-    const runs = page.runs.map((_, index) => ({
-      key: `page ${index}`,
-      index,
-      piece: runsPiece(stored, page.runs, index),
-    }));
-    const texts = page.runs.map((_, index) => readRun("page", stored, page, index).join(",\n"));
-    expect(String(await inflateRuns(runs))).toBe(texts.join(""));
-    const [first, second, third] = runs as [(typeof runs)[0], (typeof runs)[0], (typeof runs)[0]];
-    const wrong = (change: Partial<typeof first.piece>) => [
-      first,
-      { ...second, piece: { ...second.piece, ...change } },
-      third,
-    ];
-    // One is longer than told, and the next as much shorter.
-    const moved = wrong({ rawBytes: second.piece.rawBytes - 7 });
-    moved[2] = { ...third, piece: { ...third.piece, rawBytes: third.piece.rawBytes + 7 } };
-    const cut = wrong({ bytes: second.piece.bytes.subarray(0, 40) });
-    const ends = wrong({ bytes: Buffer.from([3, 0]) });
-    const damaged = wrong({ bytes: Buffer.alloc(100, 0xff) });
-    for (const runs of [moved, cut, ends, damaged])
-      await expect(inflateRuns(runs)).rejects.toThrow("page 1: run 1");
-    expect(String(await inflateRuns(runs))).toBe(texts.join(""));
-  });
+        for (const { piece } of runs)
+          expect(isRun(page, run.index, piece.bytes)).toBe(piece.bytes.equals(run.piece.bytes));
+      }
+      const together = runs.map((run) => run.lines.join(",\n")).join("");
+      expect(String(await inflateRuns(runs))).toBe(together);
+    }),
+    { numRuns: 40 },
+  );
 });
 
-describe("Cutter", () => {
-  const ids = Array.from({ length: 60_000 }, (_, n) => `${sha256(String(n)).slice(0, 32)}`);
-  const cutAll = (list: readonly string[]) => {
-    const cutter = new Cutter();
-    return list.map((id) => cutter.next(crc32(id)));
-  };
+test("runs that are inflated together are refused by the name of the one that its table is wrong about", async () => {
+  const { page, stored } = await compressPage(
+    Array.from({ length: 70 }, (_, n) => Buffer.from(`{"id":${n}}`)),
+  );
+  const runs = page.runs.map((_, index) => ({
+    key: `page ${index}`,
+    index,
+    piece: runsPiece(stored, page.runs, index),
+  }));
+  const [first, second, third] = runs as [(typeof runs)[0], (typeof runs)[0], (typeof runs)[0]];
+  const wrong = (change: Partial<typeof first.piece>) => [
+    first,
+    { ...second, piece: { ...second.piece, ...change } },
+    third,
+  ];
+  // One is longer than its table says, and the next as much shorter.
+  const moved = wrong({ rawBytes: second.piece.rawBytes - 7 });
+  moved[2] = { ...third, piece: { ...third.piece, rawBytes: third.piece.rawBytes + 7 } };
+  const cut = wrong({ bytes: second.piece.bytes.subarray(0, 40) });
+  const ends = wrong({ bytes: Buffer.from([3, 0]) });
+  const damaged = wrong({ bytes: Buffer.alloc(100, 0xff) });
+  for (const runs of [moved, cut, ends, damaged])
+    await expect(inflateRuns(runs)).rejects.toThrow("page 1: run 1");
+});
 
-  test("cuts where snapshots/SPEC.md says", () => {
-    let [page, segment] = [0, 0];
-    const expected = ids.map((id) => {
-      const h = crc32(id);
-      page += 1;
-      segment += 1;
-      if (!(page >= 32 && h % 96 === 0) && page < 512) return "none";
-      page = 0;
-      if (!(h % 96 === 0 && Math.floor(h / 96) % 160 === 0) && segment <= 65_024) return "page";
-      segment = 0;
-      return "segment";
-    });
-    expect(cutAll(ids)).toEqual(expected);
-    expect(new Set(expected).size).toBe(3);
+const lines = recordsOf(0, 32).map((market) => Buffer.from(JSON.stringify(market)));
+const frame = { opening: Buffer.from("[\n"), separator, closing: Buffer.from("\n]") };
+const [first, second] = [lines.slice(0, 16), lines.slice(16)].map((some) => pageText(some).subarray(2, -2));
+const flushed = { finishFlush: constants.Z_SYNC_FLUSH };
+
+/** A page with the second run compressed in another way. */
+const pageWith = (bytes: Buffer) =>
+  pageOf([
+    { raw: first!, bytes: deflateRawSync(first!, flushed) },
+    { raw: second!, bytes },
+  ]);
+
+function pageOf(parts: readonly { raw: Buffer; bytes: Buffer }[]) {
+  const pieces = parts.map(({ raw, bytes }) => ({ bytes, rawBytes: raw.length, crc: crc32(raw) }));
+  const runs = pieces.map(({ bytes, rawBytes, crc }) => ({ compressedBytes: bytes.length, rawBytes, crc }));
+  return { runs, stored: joinRuns(pieces, frame) };
+}
+
+test("a page that was compressed in another way is as good, and one with another byte around its runs is not", () => {
+  const { stored, runs } = pageWith(deflateRawSync(second!, flushed));
+  expect(readWholePage(stored, runs)).toEqual(lines);
+  stored[stored.length - 1]! ^= 1;
+  expect(readWholePage(stored, runs)).toBeUndefined();
+});
+
+test("runs of other lengths make the same page, which verify refuses, since readers count on 16", () => {
+  const parts = [lines.slice(0, 15), lines.slice(15)].map((some) => {
+    const raw = pageText(some).subarray(2, -2);
+    return { raw, bytes: deflateRawSync(raw, flushed) };
   });
+  const { stored, runs } = pageOf(parts);
+  expect(gunzipSync(stored)).toEqual(pageText(lines));
+  const root = pageRootOf(lines.toReversed().map(leafHash)).toString("hex");
+  const judged = ({ stored, runs }: { stored: Buffer; runs: Run[] }) => {
+    const page = { markets: 32, runs, root, runHashes: runHashesOf(stored, runs) } as Page;
+    return judgePage({ pageKey: "page", segmentKey: "segment", stored, page, feedVersion });
+  };
+  expect(judged({ stored, runs })).toEqual({
+    key: "segment",
+    reason: "its page table is wrong about the runs of page",
+  });
+  expect(judged(pageWith(deflateRawSync(second!, flushed)))).toHaveProperty("rows.length", 32);
+});
 
-  test("bounds pages and segments also when no id ever asks for a cut", () => {
-    const found = cutAll(Array.from({ length: 140_000 }, () => "the same id"));
-    expect(found.filter((cut) => cut !== "none").length).toBe(Math.floor(140_000 / cuts.pageMax));
-    expect(found.indexOf("segment") + 1).toBe(cuts.segmentMax);
+test("a run that refers to the one before it does not stand alone, though the page can be unpacked", () => {
+  const dictionary = Buffer.concat([first!, separator]);
+  const { stored, runs } = pageWith(deflateRawSync(second!, { ...flushed, dictionary }));
+  expect(gunzipSync(stored)).toEqual(pageText(lines));
+  expect(readWholePage(stored, runs)).toBeUndefined();
+});
+
+test.each([
+  ["ends the stream", deflateRawSync(second!)],
+  ["does not end where a byte does", deflateRawSync(second!, flushed).subarray(0, -4)],
+])("a page cannot be unpacked where a run %s, though that can be read alone", (_, bytes) => {
+  const { stored, runs } = pageWith(bytes);
+  expect(readRun("", stored, { markets: 32, runs }, 1)).toEqual(lines.slice(16));
+  expect(() => gunzipSync(stored)).toThrow();
+  expect(readWholePage(stored, runs)).toBeUndefined();
+});
+
+describe("a cutter", () => {
+  test("cuts where snapshots/SPEC.md says, also when no id ever asks for it", () => {
+    const hashes = Array.from({ length: 60_000 }, (_, n) => crc32(sha256(String(n)).slice(0, 32)));
+    for (const all of [hashes, Array<number>(140_000).fill(1)]) {
+      const cutter = new Cutter();
+      let [page, segment] = [0, 0];
+      const expected = all.map((h) => {
+        page += 1;
+        segment += 1;
+        if (!(page >= 32 && h % 96 === 0) && page < 512) return "none";
+        page = 0;
+        if (!(h % 96 === 0 && Math.floor(h / 96) % 160 === 0) && segment <= 65_024) return "page";
+        segment = 0;
+        return "segment";
+      });
+      expect(all.map((hash) => cutter.next(hash))).toEqual(expected);
+      expect(new Set(expected).size).toBe(3);
+    }
   });
 
   test("ends a segment where a largest page would not fit into it, and counts anew after it", () => {
