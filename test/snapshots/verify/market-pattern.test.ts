@@ -32,29 +32,24 @@ const markets = fc
     outcome: text,
     time: times,
     values: fc.array(json),
+    score: fc.integer({ min: -1, max: 101 }),
+    weight: fc.oneof(fc.constant(0.5), fc.double()),
+    baseline: fc.double(),
   })
-  .chain(({ outcome, time, values, ...texts }) =>
-    fc
-      .record({
-        score: fc.integer({ min: -1, max: 101 }),
-        weight: fc.oneof(fc.constant(0.5), fc.double()),
-        baseline: fc.double(),
-      })
-      .map((numbers) => ({
-        ...market,
-        ...texts,
-        resolvedOutcome: outcome,
-        resolvedAt: time.toISOString(),
-        dimensions: market.dimensions.map((one, place) => ({
-          ...one,
-          score: place === 1 ? numbers.score : one.score,
-          weight: place === 2 ? numbers.weight : one.weight,
-          evidence: place === 3 ? [evidence, evidence] : [],
-          references: values,
-          computation: { baseline: place === 4 ? numbers.baseline : 1.5, raises: values, lowers: [] },
-        })),
-      })),
-  );
+  .map(({ outcome, time, values, score, weight, baseline, ...texts }) => ({
+    ...market,
+    ...texts,
+    resolvedOutcome: outcome,
+    resolvedAt: time.toISOString(),
+    dimensions: market.dimensions.map((one, place) => ({
+      ...one,
+      score: place === 1 ? score : one.score,
+      weight: place === 2 ? weight : one.weight,
+      evidence: place === 3 ? [evidence, evidence] : [],
+      references: values,
+      computation: { baseline: place === 4 ? baseline : 1.5, raises: values, lowers: [] },
+    })),
+  }));
 
 /** What JSON.parse and the schema read; undefined for what they refuse. */
 function judged(line: Buffer) {
