@@ -96,7 +96,7 @@ beforeAll(async () => {
 afterAll(() => all?.proxy.stop());
 
 // What needs no further version is in test/proxy/corpus.txt; which version is meant, and what is wrong with one, in
-// test/snapshots/read/sharing/versions.test.ts.
+// test/snapshots/read/sharing/sharing.test.ts.
 test("Delta Sharing gives the newest exported version, the one that is asked for, or the one of a time", async () => {
   const found = async (body: object) => {
     const answer = await all.query(body);

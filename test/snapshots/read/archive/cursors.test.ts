@@ -1,14 +1,15 @@
 import fc from "fast-check";
-import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
 import type { HistoricalMarket } from "../../../../schemas/records.ts";
 import { readPages } from "../../../../snapshots/index/segment.ts";
-import { decodeCursor } from "../../../../snapshots/read/archive/paging.ts";
+import { decodeCursor, encodeCursor } from "../../../../snapshots/read/archive/paging.ts";
 import { ObjectCache } from "../../../../snapshots/read/catalog/caches.ts";
 import { layout } from "../../../../snapshots/store/layout.ts";
 import { readCommit } from "../../../../snapshots/store/log/commits.ts";
 import { readManifest } from "../../../../snapshots/store/manifest.ts";
 import type { Storage } from "../../../../snapshots/store/storage.ts";
 import { plainFilter } from "../../../helpers/archive/plain-filter.ts";
+import { archiveQuery } from "../../../helpers/archive/query.ts";
 import { cursorWalk, idsOf, pagesOf } from "../../../helpers/archive/walk.ts";
 import { type ArchiveProxy, type Query, startArchiveProxy } from "../../../helpers/http/archive-proxy.ts";
 import { wantsRows } from "../../../helpers/http/ndjson.ts";
@@ -17,22 +18,12 @@ import { inArchiveOrder, publishRecords, recordsAfter, recordsOf } from "../../.
 import { memoryStorage } from "../../../helpers/store/storages.ts";
 import type { Objects } from "../../../helpers/store/tamper.ts";
 
-const running = new Set<ArchiveProxy>();
-
+/** A proxy for one test. */
 async function start(storage: Storage): Promise<ArchiveProxy> {
   const proxy = await startArchiveProxy(storage);
-  running.add(proxy);
+  onTestFinished(() => proxy.stop());
   return proxy;
 }
-
-async function stop(proxy: ArchiveProxy): Promise<void> {
-  running.delete(proxy);
-  await proxy.stop();
-}
-
-afterEach(async () => {
-  for (const proxy of running) await stop(proxy);
-});
 
 describe("a cursor", () => {
   /** Commit 1, 2 and 3; the first and the last have the same content. */
@@ -328,8 +319,35 @@ describe("a cursor whose snapshot is not kept", () => {
       }
       expect([...outcomes].filter((one) => !["200", "410 CURSOR_EXPIRED"].includes(one))).toEqual([]);
       expect(outcomes).toContain("410 CURSOR_EXPIRED");
-      await stop(proxy);
     }
     expect(answered.size).toBe(4);
   });
+});
+
+// What is refused is in test/proxy/corpus.txt, and what filters select in test/snapshots/read/archive/filters.test.ts.
+
+test.each([
+  ["tier=MITHRIL,FORGED,RAW,ADAMANTINE,TEMPERED", "tier=RAW,FORGED,TEMPERED,MITHRIL,ADAMANTINE"],
+  ["from=2026-02-01&to=2026-02-01", "from=2026-02-01T00:00:00.000Z&to=2026-02-01T23:59:59.999Z"],
+  ["q=8+7+6+5+4+3+2+1", "q=1%202%203%204%205%206%207%208"],
+  ["q=fed+FED&page=1", "q=fed"],
+])("the filter of %s is spelled in one way", (given, canonical) => {
+  expect(archiveQuery(given).filter.canonical).toBe(canonical);
+});
+
+const wordOf = (text: string, prefix = false) => ({ text, prefix });
+test.each([
+  ["q=elections+elect*", [wordOf("elections")]],
+  ["q=elections+elect", [wordOf("elect"), wordOf("elections")]],
+  ["q=will*+willow*+willo*+wi*", [wordOf("willow", true)]],
+  ["q=fed+fed*+federal*", [wordOf("fed"), wordOf("federal", true)]],
+])("the words that %s looks up are those that no other implies", (given, words) => {
+  expect(archiveQuery(given).filter.words).toEqual(words);
+});
+
+test("a cursor may lead to the oldest market", () => {
+  const { filter } = archiveQuery("tier=RAW&q=fed");
+  const after = { resolvedAt: 0, id: "00000000-0000-4000-8000-000000000000" };
+  const cursor = { commit: 1, snapshotId: "0f".repeat(32), ordinal: 0, ...after, pageSize: 1, filter };
+  expect(decodeCursor(encodeCursor(cursor))).toEqual(cursor);
 });

@@ -2,15 +2,12 @@ import { describe, expect, test } from "vitest";
 import { publicObjects } from "../../../../proxy/origin/origin.ts";
 import { AnswerCache, ObjectCache } from "../../../../snapshots/read/catalog/caches.ts";
 import { Catalog } from "../../../../snapshots/read/catalog/catalog.ts";
-import { CommitLog } from "../../../../snapshots/read/catalog/commit-log.ts";
 import type { Snapshot } from "../../../../snapshots/read/catalog/snapshots.ts";
 import { CorruptObjectError, MissingObjectError } from "../../../../snapshots/store/errors.ts";
 import { layout, sha256 } from "../../../../snapshots/store/layout.ts";
-import { newestCommit } from "../../../../snapshots/store/log/commits.ts";
 import { StorageError } from "../../../../snapshots/store/storage.ts";
 import { publishArchive } from "../../../helpers/publish/records.ts";
 import { collectGarbage } from "../../../helpers/servers/memory.ts";
-import { append } from "../../../helpers/store/appended-commits.ts";
 import { changedStorage, countingStorage, memoryStorage } from "../../../helpers/store/storages.ts";
 
 const names = Array.from({ length: 2000 }, (_, n) => String(n));
@@ -52,36 +49,6 @@ test("an entry that is being made reaches those who wait for it, though others t
   for (const name of ["a", "b"]) await objects.kept.get(name, async () => Buffer.alloc(1000));
   made.resolve(Buffer.from("slow"));
   expect(String(await waiting)).toBe("slow");
-});
-
-test("a look into the store serves for its time or until there is another commit, unless it failed", async () => {
-  const storage = memoryStorage(new Map());
-  let [looks, now, failing] = [0, 1_000_000, false];
-  const log = new CommitLog(storage, { now: () => now });
-  const takeUp = async () => {
-    await append(storage);
-    await log.takeUp((await newestCommit(storage))!);
-  };
-  await takeUp();
-  const look = async () => {
-    looks += 1;
-    if (failing) throw new StorageError("no");
-    return looks;
-  };
-  const found = log.recent(look);
-  const after = (milliseconds: number) => {
-    now += milliseconds;
-    return found();
-  };
-  expect([await after(0), await after(4999), await after(1)]).toEqual([1, 1, 2]);
-  // The clock is set back.
-  expect([await after(-4999), await after(-1)]).toEqual([2, 3]);
-  await takeUp();
-  expect(await after(0)).toBe(4);
-  failing = true;
-  await expect(after(5000)).rejects.toThrow(StorageError);
-  failing = false;
-  expect([await after(0), await after(0)]).toEqual([6, 6]);
 });
 
 /** A cache over a store with three objects of 100 bytes; `read` gets one, and says whether it was fetched for that. */

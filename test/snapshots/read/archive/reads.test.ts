@@ -1,15 +1,108 @@
 import { beforeAll, expect, test } from "vitest";
 import { type CompressedPage, rangeOfRuns, runMarkets } from "../../../../snapshots/format/page.ts";
+import { idHash } from "../../../../snapshots/index/id-table.ts";
+import { evaluate } from "../../../../snapshots/read/archive/evaluate.ts";
 import { readLines, readRuns } from "../../../../snapshots/read/archive/lines.ts";
+import { findMarket } from "../../../../snapshots/read/archive/market.ts";
 import { askPage } from "../../../../snapshots/read/archive/paging.ts";
 import { askRows, ndjsonForm } from "../../../../snapshots/read/archive/rows.ts";
+import { awaitBudget } from "../../../../snapshots/read/budgets.ts";
 import { Catalog } from "../../../../snapshots/read/catalog/catalog.ts";
+import type { Snapshot } from "../../../../snapshots/read/catalog/snapshots.ts";
 import { CorruptObjectError } from "../../../../snapshots/store/errors.ts";
-import { layout } from "../../../../snapshots/store/layout.ts";
+import { layout, sha256 } from "../../../../snapshots/store/layout.ts";
 import type { ByteRange } from "../../../../snapshots/store/storage.ts";
 import { archiveQuery, rowsQuery } from "../../../helpers/archive/query.ts";
-import { market, publishRecords } from "../../../helpers/publish/records.ts";
-import { changedStorage, memoryStorage } from "../../../helpers/store/storages.ts";
+import { market, publishRecords, recordsOf } from "../../../helpers/publish/records.ts";
+import { changedStorage, countingStorage, memoryStorage } from "../../../helpers/store/storages.ts";
+
+const cacheBytes = 64 * 1024;
+const unknown = (n: number) => market(900_000 + n).id;
+
+test("ids are read once, whoever asks, and then nothing for those that nobody has", async () => {
+  const counting = countingStorage(memoryStorage(new Map()));
+  await publishRecords(counting, recordsOf(0, 400));
+  const catalog = new Catalog(counting, { cacheBytes });
+  await catalog.refresh();
+  counting.calls.length = 0;
+  const find = async (id: string) => findMarket(catalog, await catalog.snapshot(), id);
+  const read = () => counting.calls.filter(({ key }) => key.startsWith("private/")).length;
+  const before = catalog.residentBytes();
+  expect((await catalog.snapshot()).archive.segments.some(({ idFilter }) => idFilter)).toBe(false);
+  await Promise.allSettled(Array.from({ length: 50 }, (_, n) => find(unknown(n))));
+  const { segments } = catalog.requireCurrent().manifest;
+  expect(read()).toBe(segments.length);
+  expect(catalog.residentBytes()).toBe(before + 2 * 400);
+  for (let n = 0; n < 1000; n += 1)
+    await expect(find(unknown(n))).rejects.toMatchObject({ code: "MARKET_NOT_FOUND" });
+  // One of 1,700 passes the filter and is looked for among the ids of a segment.
+  expect(read()).toBeLessThanOrEqual(segments.length + 5);
+});
+
+test("two ids whose hashes begin alike are told apart", async () => {
+  // Found by hashing fifty million ids.
+  const alike = ["00000000-0000-4000-8000-000000a15ee3", "00000000-0000-4000-8000-000002dd8ef0"] as const;
+  expect(idHash(alike[0])).toBe(idHash(alike[1]));
+  const storage = memoryStorage(new Map());
+  await publishRecords(storage, [
+    ...recordsOf(0, 50),
+    { ...market(60), id: alike[0] },
+    { ...market(61), id: alike[1] },
+  ]);
+  const catalog = new Catalog(storage, { cacheBytes });
+  await catalog.refresh();
+  for (const [place, id] of alike.entries())
+    expect(JSON.parse(String((await findMarket(catalog, await catalog.snapshot(), id)).line)).slug).toBe(
+      market(60 + place).slug,
+    );
+});
+
+/** Snapshots of so many markets each, and how often a search in one reads words; every market has the word common. */
+async function searched(counts: readonly number[], cacheBytes: number, question: (at: string) => string) {
+  const storage = countingStorage(memoryStorage(new Map()));
+  const catalog = new Catalog(storage, { cacheBytes });
+  const snapshots: Snapshot[] = [];
+  for (const [run, count] of counts.entries()) {
+    const asked = (n: number) => `Common ${question(`${run} ${n}`)}`;
+    const records = Array.from({ length: count }, (_, n) => ({ ...market(n), question: asked(n) }));
+    await publishRecords(storage, records);
+    await catalog.refresh();
+    snapshots.push(await catalog.snapshot());
+  }
+  const wordsRead = () => storage.calls.filter(({ key }) => key.startsWith(layout.words.prefix)).length;
+  const search = async (run: number, query = "q=common") => {
+    const before = wordsRead();
+    const { total } = await evaluate(snapshots[run]!.archive, archiveQuery(query).filter, awaitBudget);
+    if (query === "q=common") expect(total).toBe(counts[run]);
+    return wordsRead() - before;
+  };
+  return { words: catalog.words, search };
+}
+
+test("words of one archive stay in memory, however many snapshots are searched", async () => {
+  const markets = 100;
+  // Every word occurs once, so that a table takes more than the 26 bytes a market that all tables may take.
+  const { words, search } = await searched(Array(4).fill(markets), 64 * 1024, sha256);
+  expect(await search(0)).toBe(1);
+  const one = words.residentBytes;
+  expect(one).toBeGreaterThan(26 * markets);
+  expect(await search(0)).toBe(0);
+  for (const run of [1, 2, 3]) {
+    expect(await search(run)).toBe(1);
+    expect(words.residentBytes).toBeLessThan(1.5 * one);
+  }
+  await Promise.all([0, 1, 2, 3].map((run) => search(run)));
+  expect(words.residentBytes).toBeLessThan(1.5 * one);
+});
+
+test("a search in a small snapshot leaves the words of a large one in memory", async () => {
+  const [older, large, small] = [0, 1, 2];
+  const { search } = await searched([3, 100, 4], 2 ** 22, (at) => at);
+  expect(await search(large, "category=crypto")).toBe(0);
+  expect(await search(large)).toBe(1);
+  for (const run of [small, older, small]) await search(run);
+  expect(await search(large)).toBe(0);
+});
 
 const markets = 1200;
 const objects = new Map<string, Buffer>();
