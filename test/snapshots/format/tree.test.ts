@@ -19,11 +19,9 @@ import {
   headFromTiles,
   inclusionFromTiles,
   leafHash,
-  pathInLevels,
   rootOf,
   tileEncoder,
   treeHead,
-  treeLevels,
 } from "../../../snapshots/format/tree.ts";
 import { chunkLeaves } from "../../../snapshots/index/index-header.ts";
 import { consistencyPath } from "../../helpers/archive/consistency-path.ts";
@@ -51,17 +49,6 @@ test("an audit path proves its leaf at its place in a tree of its size, and noth
       if (size > 1) expect(headFrom(leaf, { index, size, path: path.slice(1) })).not.toEqual(head);
     }),
   );
-});
-
-test("the levels of a tree have the same audit paths", () => {
-  for (const size of [1, 2, 3, 5, 8, 33, 100, 352]) {
-    const leaves = leavesOf(size);
-    const levels = treeLevels(leaves);
-    for (const index of leaves.keys()) {
-      const path = pathInLevels(levels, index, size).map((hash) => Buffer.from(hash));
-      expect(path).toEqual(auditPath(leaves, index));
-    }
-  }
 });
 
 test("a root is the hash that snapshots/SPEC.md says: of its kind, its sizes and its head", () => {
