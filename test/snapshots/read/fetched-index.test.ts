@@ -180,10 +180,11 @@ function changeBytes(bytes: Uint8Array, choose: Choose): void {
   }
 }
 
-/** The same bytes, cut off or with more behind them. */
+/** The same bytes, cut off or with more behind them. What asks for `length` may be a hostile number itself. */
 function resized(bytes: Uint8Array, length: number, choose: Choose): Uint8Array {
-  const result = new Uint8Array(length).fill(oneOf(choose, [0, 255, choose(256)]));
-  result.set(bytes.subarray(0, length));
+  const bounded = Math.max(0, Math.min(2 ** 18, length));
+  const result = new Uint8Array(bounded).fill(oneOf(choose, [0, 255, choose(256)]));
+  result.set(bytes.subarray(0, result.length));
   return result;
 }
 
@@ -212,8 +213,7 @@ function hostileParts({ header, sections, words }: IndexParts, choose: Choose): 
       const bytes = get(name);
       changeBytes(bytes, choose);
       put(name, bytes);
-    } else if (kind === 3)
-      put(name, resized(get(name), Math.min(2 ** 18, Math.max(0, get(name).length + choose(9) - 4)), choose));
+    } else if (kind === 3) put(name, resized(get(name), get(name).length + choose(9) - 4, choose));
     else if (kind === 4) put(name, get(oneOf(choose, names)));
     else if (kind === 5) changeJson(json, choose);
     else if (kind === 6) {
