@@ -2,10 +2,9 @@ import { mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { crc32 } from "node:zlib";
-import { isFault } from "../../schemas/errors.ts";
 import type { HistoricalMarket } from "../../schemas/records.ts";
 import { rollback } from "../../snapshots/maintain/rollback.ts";
-import { type PublishOptions, publish } from "../../snapshots/publish/publish.ts";
+import type { PublishOptions } from "../../snapshots/publish/publish.ts";
 import { proveMarket } from "../../snapshots/read/archive/market.ts";
 import { Catalog } from "../../snapshots/read/catalog/catalog.ts";
 import { openPublicLog, proveCommit } from "../../snapshots/read/catalog/public-log.ts";
@@ -17,6 +16,7 @@ import { readAnyLog } from "../../snapshots/trust/log/log-reader.ts";
 import { newSigningKey, parseSigningKey, verifierText } from "../../snapshots/trust/notes/note-keys.ts";
 import { plainFilter } from "../helpers/archive/plain-filter.ts";
 import type { Query } from "../helpers/http/archive-proxy.ts";
+import { publishFreely } from "../helpers/publish/publish-freely.ts";
 import { inArchiveOrder, market, sourcesOf } from "../helpers/publish/records.ts";
 import { example, specification, withWorkedExample, workedExample } from "./worked-example.ts";
 
@@ -30,6 +30,7 @@ import { example, specification, withWorkedExample, workedExample } from "./work
 // Pages are compressed as the zlib of the Node that runs this does it; `made.json` names that zlib.
 
 const day = 86_400_000;
+const pick = <T>(list: readonly T[], place: number): T => list[Math.floor(place) % list.length]!;
 const start = Date.parse("2025-01-01T00:00:00.000Z");
 
 /** Frequent, rare and odd ones: letter case, normal forms, what JSON escapes, and characters beyond 16 bits. */
@@ -74,34 +75,18 @@ function recordOf(index: number): HistoricalMarket {
     reference: { label: "x", url: "https://example.org/?a=1", kind: "tx" },
   };
   const raises: unknown[] = [1e21, 0.1, -0.5, null, { "": ["\u001f", "\u007f", "𐀀"] }];
+  const computation = { baseline: 12.5, raises, lowers: [] };
+  const detailed = { ...first!, evidence: [evidence], references: [{ a: 1 }], computation };
+  const days = index - Number(index % 5 === 1);
   return {
     ...plain,
     id: idOf(index),
-    question: `Will ${rareCategories[index % rareCategories.length]} win on day ${index}?`,
-    category:
-      index % 9 === 4
-        ? rareCategories[((index / 9) | 0) % rareCategories.length]!
-        : categories[index % categories.length]!,
-    resolvedOutcome:
-      index % 11 === 5
-        ? rareOutcomes[((index / 11) | 0) % rareOutcomes.length]!
-        : outcomes[index % outcomes.length]!,
-    resolvedAt: new Date(
-      start + (index - Number(index % 5 === 1)) * day + (index < 60 ? 0 : 999),
-    ).toISOString(),
+    question: `Will ${pick(rareCategories, index)} win on day ${index}?`,
+    category: index % 9 === 4 ? pick(rareCategories, index / 9) : pick(categories, index),
+    resolvedOutcome: index % 11 === 5 ? pick(rareOutcomes, index / 11) : pick(outcomes, index),
+    resolvedAt: new Date(start + days * day + (index < 60 ? 0 : 999)).toISOString(),
     formulaVersion: index < 60 ? "bri-pm-v1" : "bri-pm-v2",
-    dimensions:
-      index % 10 === 0
-        ? [
-            {
-              ...first!,
-              evidence: [evidence],
-              references: [{ a: 1 }],
-              computation: { baseline: 12.5, raises, lowers: [] },
-            },
-            ...others,
-          ]
-        : plain.dimensions,
+    dimensions: index % 10 === 0 ? [detailed, ...others] : plain.dimensions,
   };
 }
 
@@ -121,20 +106,13 @@ const signing = { key: parseSigningKey(newSigningKey("example.org/risk-scores", 
 
 const at = (hour: number) => () => new Date(Date.parse("2026-03-01T00:00:00.000Z") + hour * 3_600_000);
 
-/** Publishes one archive. */
+/** Publishes one archive, without the site. */
 async function publishOne(
   chosen: Pick<PublishOptions, "storage" | "sources" | "now" | "resume">,
 ): Promise<void> {
   const temporaryDirectory = await mkdtemp(join(tmpdir(), "prs-example-"));
-  const options = { ...chosen, temporaryDirectory, signing };
-  try {
-    await publish(options).catch((error) => {
-      if (!isFault(error, "GUARD_REFUSED")) throw error;
-      return publish({ ...options, allow: error.extras.needed! });
-    });
-  } finally {
-    await rm(temporaryDirectory, { recursive: true });
-  }
+  const publishing = publishFreely({ ...chosen, temporaryDirectory, signing, site: undefined });
+  await publishing.finally(() => rm(temporaryDirectory, { recursive: true }));
 }
 
 /** The queries of the example that is kept. One of a later format begins with a copy of its `queries.json`. */
@@ -153,14 +131,8 @@ export async function makeExample(folder: string, queries: readonly Query[]): Pr
   await rollback(storage, "1", at(2), { signing });
   await publishOne({ storage, sources: async () => sourcesOf(third, 650), now: at(3), resume: true });
   const [id, time] = ["0123456789abcdef", at(4)().toISOString()];
-  const key = {
-    id,
-    owner: "acme",
-    plan: "aegis",
-    secretHash: sha256("no key at all"),
-    quota: 5,
-    issuedAt: time,
-  };
+  const secretHash = sha256("no key at all");
+  const key = { id, owner: "acme", plan: "aegis", secretHash, quota: 5, issuedAt: time };
   await storage.put(layout.key(id), seal(key));
   await storage.put(layout.keyRevocation(id), seal({ id, revokedAt: time }));
 

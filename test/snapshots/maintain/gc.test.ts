@@ -13,6 +13,7 @@ import { changedStorage, countingStorage, listed } from "../../helpers/store/sto
 import { content, hour, start, storeWith, timedStore } from "../../helpers/store/timed-store.ts";
 import { faultsOf } from "../../helpers/store/verified.ts";
 
+const retention = { keepHours: 48, keepCommits: 1, keepChangesDays: 100_000, dryRun: false };
 const keysOf = async (storage: Storage) => (await listed(storage)).map(({ key }) => key).sort();
 
 // Publishers, rollbacks, collections and walks in whatever order their operations come, and collections that are killed,
@@ -29,26 +30,13 @@ describe("what goes", () => {
     expect(real.keptCommits).toBe(2);
     const gone = new Set(real.deleted.keys);
     expect(await keysOf(storage)).toEqual(before.filter((key) => !gone.has(key)));
-    for (const prefix of [
-      layout.manifest.prefix,
-      layout.segmentList.prefix,
-      layout.scoreLines.prefix,
-      layout.publicObject.prefix,
-      layout.privateObject.prefix,
-      layout.segment.prefix,
-      layout.rows.prefix,
-      layout.ids.prefix,
-      layout.words.prefix,
-      layout.page.prefix,
-    ]) {
+    const { manifest, segmentList, scoreLines, publicObject, privateObject } = layout;
+    const { segment, rows, ids, words, page } = layout;
+    const lists = [manifest, segmentList, scoreLines, publicObject, privateObject];
+    for (const { prefix } of [...lists, segment, rows, ids, words, page])
       expect([...gone].filter((key) => key.startsWith(prefix)).length, prefix).toBeGreaterThan(1);
-    }
-    expect(await verify(storage, () => {})).toMatchObject({
-      commits: 5,
-      collected: 3,
-      unreferenced: 0,
-      faults: [],
-    });
+    const report = { commits: 5, collected: 3, unreferenced: 0, faults: [] };
+    expect(await verify(storage, () => {})).toMatchObject(report);
     expect((await collect({ keepCommits: 2 })).deleted.keys).toEqual([]);
   });
 
@@ -73,7 +61,7 @@ describe("what goes", () => {
     expect(before).toEqual(expect.arrayContaining([...foreign, layout.checked, layout.probe]));
     const watched = countingStorage(storage);
     const now = new Date(start + 1e6 * hour);
-    const { deleted } = await collectIn(watched, now);
+    const { deleted } = await collectGarbage(watched, { ...retention, now });
     expect(deleted.keys.length).toBeGreaterThan(10);
     const written = watched.written().filter((key) => !key.startsWith(layout.collecting.prefix));
     expect(written.toSorted()).toEqual(deleted.keys.toSorted());
@@ -113,7 +101,7 @@ describe("what goes", () => {
     const listings = async (snapshots: number) => {
       const store = await storeWith(snapshots);
       const watched = countingStorage(store.storage);
-      const { deleted } = await collectIn(watched, new Date(start + 100 * hour));
+      const { deleted } = await collectGarbage(watched, { ...retention, now: new Date(start + 100 * hour) });
       expect(deleted.keys.length).toBeGreaterThan(10 * (snapshots - 1));
       return watched.calls.filter(({ operation }) => operation === "list").length;
     };
@@ -197,24 +185,13 @@ test("the digests of rows stay for each manifest that names them, also beside th
   expect(await listed(storage, layout.rows.prefix)).toEqual(both);
 });
 
-function collectIn(storage: Storage, now: Date) {
-  return collectGarbage(storage, {
-    keepHours: 48,
-    keepCommits: 1,
-    keepChangesDays: 100_000,
-    dryRun: false,
-    now,
-  });
-}
-
 test("nothing is deleted by a clock that is a day ahead of the store's", async () => {
   const { storage, collect, pass } = timedStore();
   for (const n of [0, 1]) await publishRecords(storage, content(n), 700 + n);
   pass(72);
   const before = await keysOf(storage);
-  const options = { keepHours: 48, keepCommits: 1, now: new Date(start + 72 * hour) };
   const ahead = { ...storage, clockAhead: () => -24 * hour };
-  const collecting = collectGarbage(ahead, { ...options, keepChangesDays: 0, dryRun: false });
+  const collecting = collectGarbage(ahead, { ...retention, now: new Date(start + 72 * hour) });
   await expect(collecting).rejects.toThrow(/this machine's clock says .*, and the store's .*; set it right/);
   expect(await keysOf(storage)).toEqual(before);
   expect((await collect({ keepCommits: 1 })).deleted.keys.length).toBeGreaterThan(0);

@@ -1,4 +1,4 @@
-import { mkdir, readdir, readFile, rm, stat, utimes, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, readdir, readFile, rm, stat, utimes, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { beforeEach, expect, test, vi } from "vitest";
 import { cachedOnDisk } from "../../../snapshots/store/backends/disk-cache.ts";
@@ -10,10 +10,8 @@ import { testFolder } from "../../helpers/store/test-folder.ts";
 const folder = testFolder();
 const disk = mountSmallDisk(400);
 let directory: string;
-let runs = 0;
-beforeEach(() => {
-  runs += 1;
-  directory = join(folder, `cache-${runs}`);
+beforeEach(async () => {
+  directory = join(await mkdtemp(join(folder, "run-")), "cache");
 });
 
 const objectOf = (n: number, bytes = 10_000) => Buffer.alloc(bytes, `object ${n} `);
@@ -26,13 +24,8 @@ function open(objects: readonly Buffer[], maxBytes = 2 ** 20) {
   const warn = (line: string) => warnings.push(line);
   const storage = cachedOnDisk(store, { directory, maxBytes, warn });
   const reads = () => store.calls.length;
-  return {
-    storage,
-    content,
-    warnings,
-    reads,
-    get: (bytes: Buffer) => storage.get(layout.page(sha256(bytes))),
-  };
+  const get = (bytes: Buffer) => storage.get(layout.page(sha256(bytes)));
+  return { storage, content, warnings, reads, get };
 }
 
 const pathOf = (bytes: Buffer) => join(directory, sha256(bytes).slice(0, 2), sha256(bytes));
@@ -40,10 +33,8 @@ const eventually = <T>(work: () => T) => vi.waitFor(work, { timeout: 590_000, in
 const kept = (bytes: Buffer) => eventually(() => stat(pathOf(bytes)));
 
 async function files(): Promise<string[]> {
-  const found: string[] = [];
-  for (const entry of await readdir(directory, { recursive: true, withFileTypes: true }))
-    if (entry.isFile()) found.push(join(entry.parentPath, entry.name));
-  return found;
+  const entries = await readdir(directory, { recursive: true, withFileTypes: true });
+  return entries.filter((entry) => entry.isFile()).map(({ parentPath, name }) => join(parentPath, name));
 }
 
 test("an object is read from the store once, also after a restart and by other processes", async () => {

@@ -62,7 +62,8 @@ describe("an operation", () => {
       ...(fault === "hang" && { attemptSeconds: 100 }),
     });
 
-  test.for([...faults, ["cut", "cut"] as [string, SmallFault]])(
+  const cut: [string, SmallFault] = ["cut", "cut"];
+  test.for([...faults, cut])(
     "is tried again, each of them, when its request meets, the first time: %s",
     async ([, fault]) => {
       const store = await opened(fault);
@@ -83,21 +84,26 @@ describe("an operation", () => {
     },
   );
 
-  test.for(faults)("fails, naming store and key, when every request meets: %s", async ([, fault]) => {
-    const store = await opened(fault);
-    for (const [verb, key, work] of operations) {
-      let requests = 0;
-      server.fault = () => {
-        requests += 1;
-        return fault;
-      };
-      const told = `s3://bucket/: cannot ${verb} ${key}: `;
-      const failed = await work(store).catch((error: unknown) => error);
-      expect(failed).toBeInstanceOf(StorageError);
-      expect(failed).toMatchObject({ message: expect.stringContaining(told) });
-      expect([verb, requests]).toEqual([verb, limits.attempts]);
-    }
-  });
+  test.for([...faults, cut])(
+    "fails, naming store and key, when every request meets: %s",
+    async ([, fault]) => {
+      const store = await opened(fault);
+      if (fault === "cut") objects.set("object", Buffer.alloc(300_000, "b"));
+      // Of the answers that are cut, only that of a read is of use as a whole.
+      for (const [verb, key, work] of fault === "cut" ? operations.slice(0, 1) : operations) {
+        let requests = 0;
+        server.fault = () => {
+          requests += 1;
+          return fault;
+        };
+        const told = `s3://bucket/: cannot ${verb} ${key}: `;
+        const failed = await work(store).catch((error: unknown) => error);
+        expect(failed).toBeInstanceOf(StorageError);
+        expect(failed).toMatchObject({ message: expect.stringContaining(told) });
+        expect([verb, requests]).toEqual([verb, limits.attempts]);
+      }
+    },
+  );
 
   test("that creates an object meets another in progress, and asks again, but not for ever", async () => {
     const conflict = { status: 409, code: "ConditionalRequestConflict" };
@@ -123,23 +129,6 @@ describe("an operation", () => {
     expect(await storage.replace("object", next, "another")).toBe(true);
     expect(objects.get("object")).toEqual(next);
   });
-});
-
-/** Cuts every answer; tells what was asked for. */
-const cutAll = () => {
-  const asked: string[] = [];
-  server.fault = (method, key) => {
-    asked.push(`${method} ${key}`);
-    return "cut";
-  };
-  return asked;
-};
-
-test("gives up when every body breaks off, naming store and key", async () => {
-  objects.set("body", Buffer.alloc(300_000, "b"));
-  const gets = cutAll();
-  await expect(storage.get("body")).rejects.toThrow(/^s3:\/\/bucket\/: cannot read body: /);
-  expect(gets).toHaveLength(3);
 });
 
 test.for([
@@ -182,13 +171,13 @@ test("puts nothing without its checksum when the server has received other bytes
 
 test("does not ask again when it was told to stop meanwhile", async () => {
   objects.set("body", Buffer.alloc(300_000, "b"));
-  const gets = cutAll();
   const stop = new AbortController();
-  const { fault } = server;
-  server.fault = (...request) => {
+  let asked = 0;
+  server.fault = () => {
+    asked += 1;
     stop.abort(new Error("enough"));
-    return fault(...request);
+    return "cut";
   };
   await expect(storage.get("body", { signal: stop.signal })).rejects.toThrow("enough");
-  expect(gets).toHaveLength(1);
+  expect(asked).toBe(1);
 });

@@ -46,11 +46,8 @@ describe("a note", () => {
     expect(verifierText(key)).toBe(peter.public);
     expect(signNote(peter.text, key)).toBe(peterNote);
     const opened = openNote(peterNote, [parseVerifierKey(peter.public)]);
-    expect([opened.text, opened.signers.map(({ name }) => name), opened.note]).toEqual([
-      peter.text,
-      ["PeterNeumann"],
-      peterNote,
-    ]);
+    const signers = [expect.objectContaining({ name: "PeterNeumann" })];
+    expect(opened).toMatchObject({ text: peter.text, signers, note: peterNote });
   });
 
   test("of two signers opens for either, and what nobody known signed is left out", () => {
@@ -136,22 +133,14 @@ describe("a note", () => {
 
 describe("a key", () => {
   test("is refused when any byte of its text is changed, lost or added", () => {
-    for (const [text, parse] of [
-      [peter.public, parseVerifierKey],
-      [peter.private, parseSigningKey],
-    ] as const) {
+    const parsers = { [peter.public]: parseVerifierKey, [peter.private]: parseSigningKey };
+    for (const [text, parse] of Object.entries(parsers)) {
       for (let place = 0; place <= text.length; place += 1) {
         const [before, after] = [text.slice(0, place), text.slice(place)];
         const next = String.fromCharCode(after.charCodeAt(0) + 1);
-        for (const other of [
-          before,
-          after,
-          `${before} ${after}`,
-          before + after.slice(1),
-          before + next + after.slice(1),
-        ]) {
+        const lost = after.slice(1);
+        for (const other of [before, after, `${before} ${after}`, before + lost, before + next + lost])
           if (other !== text) expect(() => parse(other), other).toThrow(NoteKeyError);
-        }
       }
     }
   });
@@ -168,18 +157,8 @@ describe("a key", () => {
 
   test("may have a name without spaces, plus signs and characters that nobody sees", () => {
     for (const name of ["x", "prs.example/scores", "Größe", "名前"]) expect(isKeyName(name), name).toBe(true);
-    for (const name of [
-      "",
-      " ",
-      "a b",
-      "a+b",
-      "a\tb",
-      "a\u00a0b",
-      "a\u0085b",
-      "a\u202eb",
-      "\ud800",
-      "x".repeat(201),
-    ])
+    const between = [" ", "+", "\t", "\u00a0", "\u0085", "\u202e"].map((one) => `a${one}b`);
+    for (const name of ["", " ", "\ud800", "x".repeat(201), ...between])
       expect(isKeyName(name), JSON.stringify(name)).toBe(false);
   });
 });
@@ -253,10 +232,8 @@ describe("a cosignature", () => {
     const cosign = (key: string, origin: string) =>
       signatureLine(testKey(key, "", "ml-dsa-44"), textOf(origin), 1);
     expect(cosign(name(255), name(255))).toContain("— ä");
-    for (const [key, origin] of [
-      [name(256), "x"],
-      ["x", name(256)],
-    ] as const)
-      expect(() => cosign(key, origin)).toThrow("A cosignature is about a checkpoint");
+    const tooLong = "A cosignature is about a checkpoint";
+    expect(() => cosign(name(256), "x")).toThrow(tooLong);
+    expect(() => cosign("x", name(256))).toThrow(tooLong);
   });
 });

@@ -17,10 +17,11 @@ import { memoryStorage } from "../../helpers/store/storages.ts";
 
 // What real witnesses make of a log that grows, forks or is set back is in witnessed-store.test.ts.
 
-const askWitnesses = (asked: readonly Witness[], submission: Submission, deadlineMs?: number) =>
+const askWitnesses = (asked: readonly Witness[], submission: Submission, deadlineMs = 590_000) =>
   new Witnesses(policyOf([]), deadlineMs).ask(asked, submission);
 
 const key = testKey();
+const cosignerOf = (name: string, variant = "") => testKey(name, variant, "cosignature-ed25519");
 
 const leavesOf = (size: number) =>
   Array.from({ length: size }, (_, place) => leafHash(Buffer.from(`${place}`)));
@@ -52,7 +53,7 @@ test.skipIf(!programs)("a real witness knows a log by its ML-DSA-44 key alone", 
 });
 
 describe("a witness that", () => {
-  const cosigner = testKey("witness.example/w", "", "cosignature-ed25519");
+  const cosigner = cosignerOf("witness.example/w");
   const first = submission(4);
   const text = first.note.slice(0, first.note.indexOf("\n\n") + 1);
   const cosignature = (of = text, signer = cosigner, time = 1_700_000_000) =>
@@ -83,6 +84,9 @@ describe("a witness that", () => {
   const answering = (status: number, body: string | Buffer): RequestListener => {
     return (request, response) => void request.resume().on("end", () => response.writeHead(status).end(body));
   };
+  const leading: RequestListener = (_, response) =>
+    void response.writeHead(307, { location: "http://127.0.0.1:1" }).end();
+  const otherRoot = text.replace(/.{44}\n$/, `${"A".repeat(43)}=\n`);
 
   test.each([
     ["answers 500", answering(500, "no\u001b[31m database\n"), /^it answers 500: no \[31m database$/],
@@ -90,26 +94,14 @@ describe("a witness that", () => {
     ["answers without a body", answering(204, ""), /^it answers 204$/],
     ["cosigns nothing", answering(200, ""), /^its answer has no signature of witness.example\/w\+/],
     ["answers no signatures", answering(200, "fine\n"), /line that is no signature/],
-    [
-      "cosigns another root",
-      answering(200, cosignature(text.replace(/.{44}\n$/, `${"A".repeat(43)}=\n`))),
-      /is wrong/,
-    ],
+    ["cosigns another root", answering(200, cosignature(otherRoot)), /is wrong/],
     ["cosigns another size", answering(200, cosignature(text.replace("\n4\n", "\n5\n"))), /is wrong/],
-    [
-      "answers for another",
-      answering(200, cosignature(text, testKey("w", "", "cosignature-ed25519"))),
-      /has no signature of/,
-    ],
+    ["answers for another", answering(200, cosignature(text, cosignerOf("w"))), /has no signature of/],
     ["signs without a time", answering(200, cosignature(text, cosigner, 0)), /tells no time/],
     ["answers too much", answering(200, padded(65_537)), /more than 65536 bytes/],
     ["answers 409 for ever", answering(409, "3\n"), /409 again, to the size 3/],
     ["answers 409 without a size", answering(409, "-1\n"), /409 without a size/],
-    [
-      "leads elsewhere",
-      (_, response) => void response.writeHead(307, { location: "http://127.0.0.1:1" }).end(),
-      /cannot be asked/,
-    ],
+    ["leads elsewhere", leading, /cannot be asked/],
     ["hangs up", (request) => void request.socket.destroy(), /cannot be asked/],
   ] as [string, RequestListener, RegExp][])(
     "%s is told of, and cosigns nothing",
@@ -137,10 +129,8 @@ describe("a witness that", () => {
   });
 
   test("has seen a larger tree, or another one, is told with its size", async () => {
-    expect(await askOne(answering(409, "5\n"))).toMatchObject({
-      size: 5,
-      fault: "it has seen 5 entries of the log, not 4",
-    });
+    const fault = "it has seen 5 entries of the log, not 4";
+    expect(await askOne(answering(409, "5\n"))).toMatchObject({ size: 5, fault });
     expect(await askOne(answering(422, ""))).toMatchObject({ otherTree: true });
   });
 
@@ -149,7 +139,7 @@ describe("a witness that", () => {
     const remembered = (listener: RequestListener, signing: Signing = { key }) =>
       beside(listener, async (witness) => {
         const policy = { logs: [{ key, url: undefined }], witnesses: [witness], quorum: undefined };
-        const asking = { ...signing, witnesses: new Witnesses(policy) };
+        const asking = { ...signing, witnesses: new Witnesses(policy, 590_000) };
         return (await recall(storage, asking, { witnesses: true })).evidence;
       });
     const more = { size: 5, isOther: false, says: "witness w has seen a log with" };
@@ -161,11 +151,8 @@ describe("a witness that", () => {
   });
 
   test("has no address, or none of the web, is not asked", async () => {
-    const answers = await askWitnesses(
-      [undefined, "ftp://w.example"].map((url) => ({ name: "w", key: cosigner, url })),
-      first,
-    );
-    expect(linesOf(answers)).toEqual([
+    const asked = [undefined, "ftp://w.example"].map((url) => ({ name: "w", key: cosigner, url }));
+    expect(linesOf(await askWitnesses(asked, first))).toEqual([
       "the policy has no address of it",
       "ftp://w.example is no http(s) address",
     ]);
@@ -181,10 +168,7 @@ describe("a witness that", () => {
       request.on("end", () => {
         asked.push(body);
         if (asked.length === 1) response.writeHead(409).end(`${size}\n`);
-        else
-          response.end(
-            answer ?? cosignature(text, testKey("unknown", "", "cosignature-ed25519")) + cosignature(),
-          );
+        else response.end(answer ?? cosignature(text, cosignerOf("unknown")) + cosignature());
       });
     };
   }
@@ -202,7 +186,7 @@ describe("a witness that", () => {
 });
 
 test("who cosigned a checkpoint is told by a policy with times, and without one by the notes' names", async () => {
-  const cosigner = testKey("witness.example/w", "", "cosignature-ed25519");
+  const cosigner = cosignerOf("witness.example/w");
   const { note } = submission(4);
   const line = signatureLine(cosigner, note.slice(0, note.indexOf("\n\n") + 1), 1_700_000_000);
   const objects = new Map([[layout.logCheckpointOf(4), Buffer.from(`${note}${line}\n`)]]);
@@ -212,14 +196,11 @@ test("who cosigned a checkpoint is told by a policy with times, and without one 
   };
   expect(await told()).toEqual({ 4: [{ name: cosigner.name, time: null }] });
   expect(await told(cosigner)).toEqual({ 4: [{ name: "w", time: "2023-11-14T22:13:20.000Z" }] });
-  expect(await told(testKey("another", "", "cosignature-ed25519"))).toEqual({ 4: [] });
+  expect(await told(cosignerOf("another"))).toEqual({ 4: [] });
 });
 
 test("cosignatures of one size are merged, each witness's once, and wrong ones left out", () => {
-  const [a, b] = ["a", "b"].map((name) => testKey(name, "", "cosignature-ed25519")) as [
-    SigningKey,
-    SigningKey,
-  ];
+  const [a, b] = [cosignerOf("a"), cosignerOf("b")];
   const { note } = submission(4);
   const text = note.slice(0, note.indexOf("\n\n") + 1);
   const line = (signer: SigningKey, of = text, time = 1) => `${signatureLine(signer, of, time)}\n`;
@@ -230,7 +211,7 @@ test("cosignatures of one size are merged, each witness's once, and wrong ones l
   // Whoever knows another key may count its signature. Those that are known have room before any others.
   const unknown = line(testKey("c"));
   expect(mergeNotes(note + line(b), note + unknown, keys)).toBe(note + line(b) + unknown);
-  const namesake = line(testKey("a", "another", "cosignature-ed25519"));
+  const namesake = line(cosignerOf("a", "another"));
   expect(mergeNotes(note + namesake, undefined, keys)).toBe(note + namesake);
   const many = Array.from({ length: 63 }, (_, n) => line(testKey(`c${n}`)));
   const full = mergeNotes(note + line(a) + line(b), note + many.join(""), keys);
