@@ -2,6 +2,8 @@ import { execFileSync, spawnSync } from "node:child_process";
 import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { beforeAll, describe, expect, test } from "vitest";
+import { parse } from "yaml";
+import { z } from "zod";
 import { defaultLimits, readConfig } from "../../proxy/config.ts";
 import { feedLimits } from "../../schemas/rooms/feed.ts";
 import { exitCodes } from "../../scripts/cli.ts";
@@ -15,6 +17,7 @@ const services = files.filter((file) => file.endsWith(".service"));
 const timers = files.filter((file) => file.endsWith(".timer"));
 const sandbox = "prs-.service.d/sandbox.conf";
 const analyze = findProgram("systemd-analyze");
+const { scripts } = JSON.parse(readFileSync(join(root, "package.json"), "utf8"));
 /** With names filled in, as a bucket's must be. */
 const proxyEnvironment = deployed("prs-proxy.env", { STORE_BUCKET: "store" });
 const one = (unit: string, name: string) => settingsOf(deployed(unit)).get(name)?.join() ?? "";
@@ -63,7 +66,6 @@ describe.skipIf(!analyze)("systemd", () => {
 
 describe("the services", () => {
   test("run what npm runs, from the installed folder", () => {
-    const { scripts } = JSON.parse(readFileSync(join(root, "package.json"), "utf8"));
     const command = (script: string) => `${installedIn}/node_modules/.bin/${scripts[script]}`;
     expect(one("prs-proxy.service", "ExecStart")).toBe(command("proxy"));
     const snapshot = command("snapshot");
@@ -193,29 +195,21 @@ describe("the configuration of nginx", () => {
 });
 
 describe("the container", () => {
-  /** Instructions in order. A line that ends in \\ continues on the next. */
-  const instructions = deployed("Dockerfile")
-    .replace(/^#.*\n/gm, "")
-    .replace(/\\\n/g, "")
-    .split("\n")
-    .filter((line) => line !== "")
-    .map((line) => {
-      const [, name = "", rest = ""] = /^(\w+) +(.*)$/.exec(line) ?? [];
-      return { name, rest };
-    });
-  const last = instructions.slice(instructions.findLastIndex(({ name }) => name === "FROM"));
-  const of = (name: string, where = last) =>
-    where.filter((instruction) => instruction.name === name).map(({ rest }) => rest);
-  const copied = of("COPY", instructions).filter((rest) => !rest.startsWith("--from"));
+  // A line that ends in \\ continues on the next.
+  const dockerfile = deployed("Dockerfile").replace(/^#.*\n|\\\n/gm, "");
+  /** What follows an instruction, each time, in the last stage or in another text. */
+  const of = (name: string, text = dockerfile.slice(dockerfile.lastIndexOf("\nFROM "))) =>
+    [...text.matchAll(new RegExp(`^${name} +(.*)$`, "gm"))].map(([, rest]) => rest!);
+  const copied = of("COPY", dockerfile).filter((rest) => !rest.startsWith("--from"));
   const copies = copied.flatMap((rest) => rest.split(" ").slice(0, -1));
 
   test("is made from tagged images, of what the lock file names, without the development's packages", () => {
-    const images = of("FROM", instructions).map((rest) => rest.split(" ")[0]!);
+    const images = of("FROM", dockerfile).map((rest) => rest.split(" ")[0]!);
     expect(images.filter((image) => !/^scratch$|:(?!latest)[\w.-]+$/.test(image))).toEqual([]);
-    const [install = ""] = of("RUN", instructions);
+    const [install = ""] = of("RUN", dockerfile);
     expect(install).toMatch(/^npm ci --omit=dev --ignore-scripts /);
-    expect(of("SHELL", instructions)).toEqual([expect.stringContaining('"pipefail"')]);
-    expect(of("ADD", instructions)).toEqual([]);
+    expect(of("SHELL", dockerfile)).toEqual([expect.stringContaining('"pipefail"')]);
+    expect(of("ADD", dockerfile)).toEqual([]);
   });
 
   test("takes in what is published and what the ignore file lets through, and nothing else", () => {
@@ -229,7 +223,6 @@ describe("the container", () => {
   });
 
   test("runs what npm runs, as a user that is not root, and asks itself whether it is ready", () => {
-    const { scripts } = JSON.parse(readFileSync(join(root, "package.json"), "utf8"));
     const [entry, command] = [of("ENTRYPOINT"), of("CMD")].map(([json]) => JSON.parse(json!) as string[]);
     expect([...entry!, ...command!].join(" ")).toBe(`node_modules/.bin/${scripts.proxy}`);
     expect(of("USER")).toEqual([expect.stringMatching(/^[1-9]\d*:[1-9]\d*$/)]);
@@ -241,5 +234,71 @@ describe("the container", () => {
     const given = Object.fromEntries(pairs.map((pair) => pair.split("=") as [string, string]));
     expect(given.PORT).toBe(of("EXPOSE")[0]);
     expect(readConfig({ SNAPSHOT_STORE: "store", ...given })).toMatchObject({ host: "0.0.0.0", port: 8080 });
+  });
+});
+
+describe("compose.yml", () => {
+  const Service = z.looseObject({
+    image: z.string(),
+    build: z.looseObject({ context: z.string(), dockerfile: z.string() }).optional(),
+    command: z.array(z.string()).optional(),
+    ports: z.array(z.string()).optional(),
+    environment: z.record(z.string(), z.string()).optional(),
+    volumes: z.array(z.string()).optional(),
+  });
+  const filled = deployed("compose.yml").replaceAll(/\$\{\w+:\?\}/g, "PASSWORD");
+  const composed = Object.entries(
+    z.object({ services: z.record(z.string(), Service) }).parse(parse(filled, { merge: true })).services,
+  );
+
+  test("shuts its own containers in, and opens the ports of CDN and balancer alone", () => {
+    const own = composed.filter(([, { build }]) => build);
+    expect(own.map(([name]) => name)).toEqual(["proxy-1", "proxy-2", "sample", "publisher", "keys"]);
+    for (const [name, { build, ...service }] of own) {
+      expect([name, service]).toMatchObject([
+        name,
+        { read_only: true, tmpfs: ["/tmp"], cap_drop: ["ALL"], security_opt: ["no-new-privileges:true"] },
+      ]);
+      expect(existsSync(join(root, ".github/deploy", build!.context, build!.dockerfile))).toBe(true);
+    }
+    const open = composed.filter(([, { ports }]) => ports).map(([name]) => name);
+    expect(open).toEqual(["cdn", "balancer"]);
+    expect(filled).not.toMatch(/privileged|docker\.sock|network_mode/);
+    for (const [name, { image, build }] of composed)
+      if (!build) expect([name, image]).toEqual([name, expect.stringMatching(/:[\w.-]*\d[\w.-]*$/)]);
+  });
+
+  test("gives proxies and CDN the store to read alone, and no credentials to it", () => {
+    const mounts = composed.flatMap(([name, { volumes = [] }]) =>
+      volumes.filter((volume) => volume.startsWith("store:")).map((volume) => [name, volume.endsWith(":ro")]),
+    );
+    const writing = { publisher: false, keys: false };
+    expect(Object.fromEntries(mounts)).toEqual({ cdn: true, "proxy-1": true, "proxy-2": true, ...writing });
+    expect(filled).not.toMatch(/AWS_|ROOT_PASSWORD|SECRET/);
+  });
+
+  test("configures the proxies, and runs commands that there are", () => {
+    for (const [name, { environment = {}, command = [] }] of composed) {
+      if (name.startsWith("proxy-"))
+        expect(readConfig({ HOST: "0.0.0.0", ...environment })).toMatchObject({ snapshotStore: "/store" });
+      const [script] = command.filter((word) => word.startsWith("scripts/"));
+      if (script) expect(existsSync(join(root, script)), script).toBe(true);
+    }
+    const calls = composed.map(([, { command = [] }]) => command.join(" "));
+    expect(calls).toContain("scripts/snapshot.ts publish --sources /sources/sample --store /store");
+    expect(calls).toContain("scripts/keys.ts issue --plan aegis --owner me --store /store");
+  });
+
+  test("replaces addresses in the configuration of nginx that stand there", () => {
+    const nginx = composed.filter(([, { image }]) => image.startsWith("nginx"));
+    expect(nginx).toHaveLength(2);
+    for (const [, { command = [], volumes = [] }] of nginx) {
+      const file = /^\.\/(.+):\/given\.conf:ro$/.exec(volumes[0]!)![1]!;
+      const replaced = [...command.at(-1)!.matchAll(/-e s\/([^/]+)\/([^/]+)\//g)];
+      const text = deployed(file, Object.fromEntries(replaced.map(([, from, to]) => [from!, to!])));
+      expect(text.replace(/^\s*#.*$/gm, "")).not.toMatch(/\b10\.0\.0\./);
+      for (const [, mounted] of text.matchAll(/^\s*root (\S+);$/gm))
+        expect(volumes).toContain(`store:${mounted}:ro`);
+    }
   });
 });

@@ -1,5 +1,12 @@
-import { writeFile } from "node:fs/promises";
+import { mkdir, readdir, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import {
+  DuckDBListType,
+  type DuckDBStructType,
+  type DuckDBType,
+  DuckDBTypeId,
+  type Json,
+} from "@duckdb/node-api";
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from "vitest";
 import { snapshotProgram } from "../../scripts/snapshot.ts";
 import { runScript } from "../../snapshots/sources/duckdb/run-script.ts";
@@ -18,14 +25,15 @@ const folder = testFolder();
 const blocks = blocksIn(guide(".github/deploy/SOURCES.md"));
 const ofLanguage = (language: string) =>
   blocks.filter((one) => one.language === language).map(({ text }) => text);
-const [commands, [csvScript, ofPostgres, gammaScript, missing], csv, [gamma]] = [
+const [commands, [csvScript, ofPostgres, gammaScript, missing, ofDelta, ofLiveFiles], csv, [gamma]] = [
   ofLanguage("sh"),
   ofLanguage("sql"),
   ofLanguage("csv"),
   ofLanguage("json"),
-] as [string[], [string, string, string, string], string[], [string]];
+] as [string[], [string, string, string, string, string, string], string[], [string]];
 const postgresScript = [ofPostgres, ...csvScript.split("\n").slice(3)].join("\n");
 
+const home = findDuckDbHome();
 const write = (name: string, text: string) => writeFile(join(folder, name), text);
 const check = (script: string) => snapshotCommand(["check", "--sources", script], { from: folder });
 const sound = (counts: string) => ({ code: 0, stdout: `${counts}: nothing to refuse\n` });
@@ -55,8 +63,8 @@ beforeAll(async () => {
   });
 });
 
-test("the guide has no block that is not run here, or in own-tables.test.ts", () => {
-  expect(blocks).toHaveLength(commands.length + 4 + 2 + csv.length + 2);
+test("the guide has no block that is not run here", () => {
+  expect(blocks).toHaveLength(commands.length + 6 + csv.length + 2);
   expect(commands).toHaveLength(1);
 });
 
@@ -234,7 +242,96 @@ describe("a market API's JSON", () => {
   });
 });
 
-const [programs, home] = [findPostgres(), findDuckDbHome()];
+/** Whether a home folder has DuckDB's extension for Delta Lake. */
+async function hasDelta(home: string): Promise<boolean> {
+  const names = await readdir(home, { recursive: true });
+  const found = names.some((name) => name.endsWith("/delta.duckdb_extension"));
+  if (!found)
+    console.warn("A test of Delta Lake is skipped: test/servers/duckdb-install.sh installs the extension");
+  return found;
+}
+const delta = home !== undefined && (await hasDelta(home));
+
+/** A type as Delta's log has it. */
+function deltaType(type: DuckDBType): Json {
+  if (type instanceof DuckDBListType)
+    return { type: "array", elementType: deltaType(type.valueType), containsNull: true };
+  if (type.typeId === DuckDBTypeId.STRUCT) {
+    const { entryNames, entryTypes } = type as DuckDBStructType;
+    return deltaStruct(entryNames, entryTypes);
+  }
+  const names: Partial<Record<DuckDBTypeId, string>> = {
+    [DuckDBTypeId.INTEGER]: "integer",
+    [DuckDBTypeId.BIGINT]: "long",
+    [DuckDBTypeId.DOUBLE]: "double",
+    [DuckDBTypeId.BOOLEAN]: "boolean",
+    [DuckDBTypeId.TIMESTAMP_TZ]: "timestamp",
+  };
+  return names[type.typeId] ?? "string";
+}
+
+const deltaStruct = (names: readonly string[], types: readonly DuckDBType[]): Json => ({
+  type: "struct",
+  fields: names.map((name, n) => ({ name, type: deltaType(types[n]!), nullable: true, metadata: {} })),
+});
+
+describe("a Delta table with a file that is no longer live", () => {
+  const table = join(folder, "lake/markets");
+  /** Writes a version of the table's log. */
+  const commit = (version: number, actions: readonly object[]) =>
+    writeFile(
+      join(table, `_delta_log/${String(version).padStart(20, "0")}.json`),
+      actions.map((action) => `${JSON.stringify(action)}\n`).join(""),
+    );
+
+  beforeAll(async () => {
+    await mkdir(join(table, "_delta_log"), { recursive: true });
+    const schema = await withDuckDb(folder, async (sql) => {
+      await loadSample(sql, folder, { markets: 5, protocols: 4 });
+      const least = "(SELECT min(slug) FROM markets)";
+      for (const [query, name] of [
+        [`FROM markets WHERE slug = ${least}`, "markets/old"],
+        [`FROM markets WHERE slug > ${least}`, "markets/live"],
+        ["FROM scores", "protocol_scores"],
+      ])
+        await sql.run(`COPY (${query}) TO '${join(folder, "lake", `${name}.parquet`)}' (FORMAT parquet)`);
+      const result = await sql.run("FROM markets LIMIT 0");
+      return deltaStruct(result.columnNames(), result.columnTypes());
+    });
+    const added = async (path: string) => {
+      const { size } = await stat(join(table, path));
+      return { add: { path, size, partitionValues: {}, modificationTime: 0, dataChange: true } };
+    };
+    const metaData = {
+      id: "6f1f2c1e-3a54-4a6e-9a53-0d6a51f0c001",
+      format: { provider: "parquet", options: {} },
+      schemaString: JSON.stringify(schema),
+      partitionColumns: [],
+      configuration: {},
+    };
+    const protocol = { minReaderVersion: 1, minWriterVersion: 2 };
+    await commit(0, [{ protocol }, { metaData }, await added("old.parquet"), await added("live.parquet")]);
+    await commit(1, [{ remove: { path: "old.parquet", deletionTimestamp: 0, dataChange: true } }]);
+  });
+
+  test("is refused as a folder, and read by the list of its live files", async () => {
+    const refused = expect.stringContaining("markets/: is a table of Delta Lake");
+    expect(await check("lake")).toMatchObject({ code: 3, stderr: refused });
+    await write("live.csv", "file\nlake/markets/live.parquet\n");
+    await write("live.sql", ofLiveFiles);
+    expect(await check("live.sql")).toMatchObject(sound("4 markets and 12 scores of 4 protocols"));
+  });
+
+  test.skipIf(!delta)("is read by DuckDB's extension", async () => {
+    vi.stubEnv("HOME", home);
+    await write("delta.sql", ofDelta);
+    expect(await check("delta.sql").finally(() => vi.unstubAllEnvs())).toMatchObject(
+      sound("4 markets and 12 scores of 4 protocols"),
+    );
+  });
+});
+
+const programs = findPostgres();
 describe.skipIf(!programs || !home)("PostgreSQL", () => {
   let server: TestPostgres;
   beforeAll(async () => {

@@ -4,7 +4,25 @@ import { basename, join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { variables } from "../../proxy/docs/settings.ts";
 import { type Endpoint, endpoints } from "../../schemas/endpoints.ts";
-import { errorCodes } from "../../schemas/envelopes.ts";
+import {
+  errorCodes,
+  MarketAbsence,
+  MarketFacets,
+  MarketIndex,
+  MarketPage,
+  MarketProof,
+  Problem,
+  Ready,
+  ScoreBatch,
+  ScoreDimensions,
+  ScoreHistory,
+  ScoreList,
+  ScoreProof,
+  Status,
+  Usage,
+} from "../../schemas/envelopes.ts";
+import { HistoricalMarket, MarketDimension, ProtocolScore, ScoreListEntry } from "../../schemas/records.ts";
+import { FeedMessage } from "../../schemas/rooms/feed.ts";
 import { sharingRoot } from "../../schemas/rooms/sharing.ts";
 import { exitCodes } from "../../scripts/cli.ts";
 import type { Command, Program } from "../../scripts/program.ts";
@@ -264,4 +282,66 @@ test("sections that texts point to by file and name are there", () => {
     return !named.some(([, sections]) => sections.includes(section));
   });
   expect(dangling).toEqual([]);
+});
+
+/** Sections that a text cites: in `INTERFACE 2.4 to 2.6 and 8.1` these three. */
+function citedIn(text: string): string[] {
+  const citations = text.matchAll(/\bINTERFACE (\d+(?:\.\d+)?(?:(?:,| to| and) \d+(?:\.\d+)?)*)/g);
+  return [...citations].flatMap(([, sections]) => sections!.match(/\d+(\.\d+)?/g)!);
+}
+
+describe("schemas/INTERFACE.md", () => {
+  const text = guide("schemas/INTERFACE.md");
+  const headings = text.matchAll(/^#{2,3} (\d+(?:\.\d+)?)\.? \S/gm);
+  const sections = [...headings].map(([, number]) => number!);
+
+  test("numbers its sections without gaps or repetitions", () => {
+    const expected: string[] = [];
+    for (const section of sections) {
+      const [last = "0"] = expected.slice(-1);
+      const [chapter, paragraph = 0] = last.split(".").map(Number);
+      expected.push(section.includes(".") ? `${chapter}.${paragraph + 1}` : String(chapter! + 1));
+    }
+    expect(sections).toEqual(expected);
+    expect(sections.length).toBeGreaterThan(20);
+  });
+
+  test.for<[section: string, ...answers: { shape: object }[]]>([
+    ["2.1", ProtocolScore],
+    ["2.4", HistoricalMarket],
+    ["2.5", MarketDimension],
+    ["2.7", MarketPage],
+    ["4.1", ScoreList, ScoreListEntry],
+    ["4.3", ScoreBatch],
+    ["4.4", ScoreHistory, ScoreDimensions],
+    ["4.6", Status, Usage, Ready],
+    ["4.7", MarketFacets],
+    ["4.9", MarketProof, ScoreProof],
+    ["4.12", MarketIndex, MarketAbsence],
+    ["6", ...FeedMessage.options],
+    ["7", Problem],
+  ])("names every member of an answer in section %s", ([section, ...answers]) => {
+    const from = text.search(new RegExp(`^#+ ${section.replace(".", "\\.")}[. ]`, "m"));
+    const [, body = ""] = /\n([\s\S]*?)(?=\n#|$)/.exec(text.slice(from)) ?? [];
+    const members = answers.flatMap(({ shape }) => Object.keys(shape));
+    expect(members.filter((member) => !new RegExp(`\\b${member}\\b`).test(body))).toEqual([]);
+    expect(members.length).toBeGreaterThan(2);
+  });
+
+  // That it names no other is seen above, where settings are.
+  test("names every error code", () => {
+    expect(errorCodes.filter((code) => !text.includes(`\`${code}\``))).toEqual([]);
+  });
+
+  test("has every section that the code cites", () => {
+    // This test has examples of its own.
+    const places = ["--", ":!test/project/named.test.ts"];
+    const files = execFileSync("git", ["grep", "-l", "INTERFACE [0-9]", ...places], { cwd: root });
+    const cited = String(files)
+      .trimEnd()
+      .split("\n")
+      .flatMap((file) => citedIn(guide(file)).map((section) => ({ file, section })));
+    expect(cited.filter(({ section }) => !sections.includes(section))).toEqual([]);
+    expect(cited.length).toBeGreaterThan(30);
+  });
 });

@@ -6,6 +6,8 @@ import { type Endpoint, endpoints } from "../../schemas/endpoints.ts";
 import { meanings } from "../../schemas/meanings.ts";
 import { archiveParameters } from "../../schemas/query.ts";
 import { type Tool, tools } from "../../schemas/rooms/agents.ts";
+import { incidents, wayBack } from "../../scripts/incidents.ts";
+import { layout } from "../../snapshots/store/layout.ts";
 import { guide, guides, references, shortGuides } from "../helpers/publish/guides.ts";
 
 const root = new URL("../..", import.meta.url).pathname;
@@ -119,5 +121,15 @@ describe("the guides", () => {
       ({ name, type, meaning }) => `| \`${name}\` | ${type.replaceAll("|", "\\|")} | ${meaning} |`,
     );
     expect(tableRows("parameters")).toEqual(rows);
+  });
+
+  // That the ways lead back is seen in test/scripts/sessions/damage.txt.
+  test("list every kind of object, with the way back that messages name", () => {
+    const rows = tableRows("incidents").map((row) => row.split(" | "));
+    expect(rows.map(([of, , back]) => [of, back])).toEqual(
+      incidents.map(({ of, back }) => [`| ${of.map((prefix) => `\`${prefix}\``).join(", ")}`, `${back} |`]),
+    );
+    const keys = Object.values(layout).map((at) => (typeof at === "string" ? at : at("x" as never)));
+    expect(keys.filter((key) => wayBack(key) === undefined)).toEqual([]);
   });
 });

@@ -1,8 +1,5 @@
 #!/usr/bin/env bash
-# Installs Jazzer.js into a folder, for test/fuzz/fuzz.ts:
-#
-#   test/servers/jazzer-install.sh DIR
-#
+# Installs Jazzer.js into a folder, for test/fuzz/fuzz.ts.
 # On stdout come the KEY=VALUE lines that the fuzzer reads from its environment.
 set -Eeuo pipefail
 

@@ -5,7 +5,6 @@ import { arrived } from "../../helpers/servers/site-page.ts";
 import { histogramOf, savedBy } from "./charts.ts";
 import { alerts, cells, idle, isFocused } from "./look.ts";
 
-/** The archive: search, facets, what they leave, and the tabs that show it. */
 export function archiveOf(page: Page) {
   // A facet by the parameter of its field, which has the same id.
   const facet = (parameter: string) => page.locator(".facet", { has: page.locator(`#${parameter}`) });
@@ -16,7 +15,6 @@ export function archiveOf(page: Page) {
   const sheet = page.locator("dialog.sheet");
   const [count, questions] = [page.locator("main .count"), page.locator(".question")];
   const side = page.locator(".side");
-  /** Waits until the markets and counts of the address are drawn. */
   const settled = async () => {
     await arrived(page);
     await page.waitForSelector(".choices a");
@@ -34,7 +32,6 @@ export function archiveOf(page: Page) {
     },
     side,
     settled,
-    /** Waits until this page of markets is listed, with its total. */
     expectListed: async ({ total, markets }: MarketPage) => {
       const words = `${total.toLocaleString("en")} market${total === 1 ? " matches" : "s match"}`;
       // The first markets may be the same before and after, so the total is asked for with them.
@@ -62,7 +59,6 @@ export function archiveOf(page: Page) {
     opacity: () =>
       page.evaluate<string[]>(`[...new Set([...document.querySelectorAll(".choices, .facet .frame")]
         .map((each) => getComputedStyle(each).opacity))]`),
-    /** Leads to another query, and waits until its answers are there. */
     lead: async (query: string) => {
       await page.evaluate(`new Promise((resolve) => {
         const side = document.querySelector(".side");
@@ -83,7 +79,6 @@ export function archiveOf(page: Page) {
     histograms: page.locator(".along"),
     logScale: page.getByRole("button", { name: "Log scale" }),
     choice: (parameter: string, value: string) => choices(parameter).filter({ hasText: value }),
-    /** The choices of a facet: value and count. */
     choices: (parameter: string) =>
       choices(parameter).evaluateAll((all) =>
         all.map((each) => [
@@ -97,7 +92,6 @@ export function archiveOf(page: Page) {
     isFaulty: (parameter: string) => isFocused(field(parameter).and(page.locator("[aria-invalid]"))),
     faultyFields: page.locator("[aria-invalid]"),
 
-    /** The filters in effect, in words. */
     chosen,
     takeAway: (words: string | RegExp) => chosen.filter({ hasText: words }).click(),
     clearAll: page.getByRole("link", { name: "Clear all" }),
@@ -129,7 +123,6 @@ export function archiveOf(page: Page) {
     downloads: page.getByRole("button", { name: "Download " }),
     command: (name: string) => page.getByRole("textbox", { name: `Command for ${name}` }).textContent(),
 
-    /** The shares of disputed markets, by composite and by tier. */
     shares: {
       compare: (version: string) => page.locator(".versions a").filter({ hasText: version }).click(),
       legend: page.locator(".legend span"),

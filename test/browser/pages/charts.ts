@@ -1,7 +1,6 @@
 import { readFile } from "node:fs/promises";
 import type { Locator, Page } from "playwright-core";
 
-/** A histogram: its columns, which the pointer brushes and the arrow keys walk over. */
 export function histogramOf(facet: Locator) {
   const page = facet.page();
   const picture = facet.getByRole("slider");
@@ -22,7 +21,6 @@ export function histogramOf(facet: Locator) {
     press,
     reach,
     release: () => page.mouse.up(),
-    /** Drags from one column to another. */
     brush: async (from: number, to: number) => {
       await press(from);
       await reach(to, 3);
@@ -46,7 +44,6 @@ export function histogramOf(facet: Locator) {
   };
 }
 
-/** The panels with which charts are taken along. */
 export function takeAlongOf(page: Page) {
   /** Opens the panel of a chart, or of one with this title among several. */
   return async (within: Locator, title = "") => {
@@ -99,7 +96,6 @@ export async function layoutOf(page: Page, picture: string): Promise<{ width: nu
   }
 }
 
-/** The file that a button saves. */
 export async function savedBy(page: Page, button: Locator): Promise<Buffer> {
   const download = page.waitForEvent("download");
   await button.click();

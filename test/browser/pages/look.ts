@@ -2,7 +2,6 @@ import type { Locator, Page } from "playwright-core";
 
 // What every view has, and what several page objects need. A selector of CSS stands in these objects alone, once.
 
-/** The texts of the cells of rows. */
 export const cells = (rows: Locator): Promise<string[][]> =>
   rows.evaluateAll((all) => all.map((row) => [...row.children].map((cell) => cell.textContent ?? "")));
 
@@ -17,10 +16,8 @@ export const idle = async (page: Page): Promise<void> => {
   await page.waitForSelector("[aria-busy=true]", { state: "detached" });
 };
 
-/** The errors that the page shows. */
 export const alerts = (page: Page) => page.locator(".failure");
 
-/** Terms and their values. */
 export async function facts(page: Page): Promise<Record<string, string>> {
   const pairs = await page
     .locator(".facts > div")
@@ -28,7 +25,6 @@ export async function facts(page: Page): Promise<Record<string, string>> {
   return Object.fromEntries(pairs);
 }
 
-/** Changes the answers in JSON from addresses that match. */
 export const alter = (page: Page, addresses: string, change: (json: ReturnType<typeof JSON.parse>) => void) =>
   page.route(addresses, async (route) => {
     const response = await route.fetch();
@@ -37,7 +33,6 @@ export const alter = (page: Page, addresses: string, change: (json: ReturnType<t
     await route.fulfill({ response, json });
   });
 
-/** A property of the computed styles of all elements. */
 export const styles = (elements: Locator, property: string): Promise<string[]> =>
   elements.evaluateAll(
     (all, name) =>

@@ -18,7 +18,6 @@ export function shellOf(page: Page) {
     failure: alerts(page),
     /** What would load or run something of others. */
     embedded: page.locator("main :is(img, script, iframe)"),
-    /** What can still be opened in the view. */
     closedDetails: page.locator("main details:not([open]) > summary:visible"),
     tryAgain: page.getByRole("button", { name: "Try again" }),
     /** A picture of data, or a control that looks like one. */
@@ -48,7 +47,6 @@ export function shellOf(page: Page) {
     news: page.locator("#news").getByRole("button"),
     anyNews: page.locator("#news:not(:empty)"),
     colophon: page.getByRole("contentinfo"),
-    /** The id of the present snapshot. */
     snapshot: () => page.locator("footer code").first().getAttribute("title"),
 
     jump: {

@@ -3,12 +3,17 @@ import { expect, onTestFinished } from "vitest";
 import { laptop, newReader, type Screen, watch } from "../../helpers/servers/site-page.ts";
 import { archiveOf } from "./archive.ts";
 import { takeAlongOf } from "./charts.ts";
-import { compareOf, dimensionOf, meaningsOf } from "./compare.ts";
-import { marketOf } from "./market.ts";
-import { protocolOf } from "./protocol.ts";
-import { asOfChooser, recomputePanel } from "./recompute.ts";
-import { scoreboardOf } from "./scoreboard.ts";
 import { shellOf } from "./shell.ts";
+import {
+  asOfChooser,
+  compareOf,
+  dimensionOf,
+  marketOf,
+  meaningsOf,
+  protocolOf,
+  recomputePanel,
+  scoreboardOf,
+} from "./views.ts";
 
 interface Ways {
   key?: string;
@@ -83,7 +88,6 @@ export async function visit(
       await page.goto("about:blank");
       await page.goto(`${home}${path}`);
     },
-    /** Leads on to another address of the site. */
     goTo: (path: string) => page.goto(`${home}${path}`),
     look: (view: "Scores" | "Archive") => shell.view(view).click(),
   };

@@ -2,19 +2,30 @@ import { execFile } from "node:child_process";
 import { readFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { promisify } from "node:util";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
 import { snapshotCommand } from "../helpers/publish/commands.ts";
 import { withBroken, writeSegmented } from "../helpers/publish/segmented-sources.ts";
-import { freezeProcess } from "../helpers/servers/processes.ts";
+import { ancestorOf, freezeProcess, signalTo } from "../helpers/servers/processes.ts";
 import { fromEnvironment } from "../helpers/servers/programs.ts";
 import { testFolder } from "../helpers/store/test-folder.ts";
 
 const folder = testFolder();
 /** The configuration of the Slurm of two nodes that runs for tests, or undefined where none does. */
 const slurm = fromEnvironment("TEST_SLURM_CONF", "Slurm", "slurm-start.sh");
+/** The spark-submit of an installed Spark, or undefined where none is installed. */
+const spark = fromEnvironment("TEST_SPARK_SUBMIT", "Spark", "python-install.sh engines");
 const root = new URL("../..", import.meta.url).pathname;
 const run = promisify(execFile);
 const slurmEnv = { ...process.env, SLURM_CONF: slurm, PATH: `${process.env.PATH}:/usr/sbin` };
+
+/** Publishes by one process, and returns the snapshot. */
+async function publishAlone(sources: string, store: string): Promise<string> {
+  const args = ["publish", "--sources", sources, "--store", store, "--json"];
+  const { stdout } = await snapshotCommand(args, { from: folder });
+  return JSON.parse(stdout).snapshotId;
+}
+
+beforeAll(() => writeSegmented(folder, "sources"));
 
 const scontrol = async (...words: string[]) => (await run("scontrol", words, { env: slurmEnv })).stdout;
 
@@ -59,11 +70,7 @@ async function submit(
 
 const saidBy = (job: string) => readFile(join(folder, `${job}.out`), "utf8");
 
-const publishAlone = (sources: string, store: string) =>
-  snapshotCommand(["publish", "--sources", sources, "--store", store, "--json"], { from: folder });
-
 describe.skipIf(!slurm)("publish-parts-slurm.sh", () => {
-  beforeAll(() => writeSegmented(folder, "sources"));
   // The node is back that was cut.
   afterAll(() => run("slurmd", ["-N", "n2"], { env: slurmEnv }));
 
@@ -89,9 +96,9 @@ describe.skipIf(!slurm)("publish-parts-slurm.sh", () => {
     const hold = async ([, , last]: string[]) => void (await scontrol("hold", last!));
     const [, part, last] = await submit("lost", { before: hold });
     await ended(part);
-    expect((await publishAlone("sources", "store-lost")).code).toBe(0);
+    const first = await publishAlone("sources", "store-lost");
     const fewer = await writeSegmented(folder, "fewer", "FROM segmented WHERE hash(id) % 50 <> 1");
-    expect((await publishAlone(fewer, "store-lost")).code).toBe(0);
+    expect(await publishAlone(fewer, "store-lost")).not.toBe(first);
     await scontrol("release", last);
     expect(await ended(last)).toEqual([expect.objectContaining({ JobState: "COMPLETED", ExitCode: "0:0" })]);
     expect(await saidBy("join-lost")).toContain(
@@ -108,7 +115,49 @@ describe.skipIf(!slurm)("publish-parts-slurm.sh", () => {
     expect(parts.map(({ JobState }) => JobState)).toEqual(new Array(3).fill("COMPLETED"));
     expect(parts.map(({ Restarts }) => Restarts).sort()).toEqual(["0", "0", "1"]);
     expect(await ended(last)).toEqual([expect.objectContaining({ JobState: "COMPLETED" })]);
-    const { snapshotId } = JSON.parse((await publishAlone("sources", "store-alone")).stdout);
+    const snapshotId = await publishAlone("sources", "store-alone");
     expect(await saidBy("join-cut")).toContain(`Published commit 1, snapshot ${snapshotId}`);
   });
 });
+
+test.skipIf(!spark)(
+  "publish_parts.py makes what one process makes, also when an executor is lost",
+  async () => {
+    const snapshotId = await publishAlone("sources", "alone");
+    // Half the work of so short a program is what Java's second compiler does.
+    const java = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC";
+    const local = {
+      "spark.driver.host": "127.0.0.1",
+      "spark.driver.extraJavaOptions": java,
+      "spark.executor.extraJavaOptions": java,
+      "spark.ui.enabled": "false",
+    };
+    const conf = Object.entries(local).flatMap(([name, value]) => ["--conf", `${name}=${value}`]);
+    const words = ["cut", "3", join(folder, "sources"), join(folder, "store")];
+    const python = { PRS_HOME: root, PYSPARK_PYTHON: join(dirname(spark!), "python") };
+    const submitted = run(
+      spark!,
+      // Two executors, which are processes of this machine.
+      [
+        "--master",
+        "local-cluster[2,1,1024]",
+        ...conf,
+        join(root, ".github/deploy/publish_parts.py"),
+        ...words,
+      ],
+      {
+        cwd: folder,
+        env: { ...process.env, ...python, SPARK_LOCAL_IP: "127.0.0.1", SPARK_LOCAL_DIRS: folder },
+        maxBuffer: 2 ** 26,
+      },
+    );
+    onTestFinished(() => void submitted.child.kill());
+    const early = submitted.then(({ stderr }) => expect.unreachable(stderr));
+    const part = await Promise.race([freezeProcess(`--store ${words[3]} --run cut --part`), early]);
+    signalTo(ancestorOf(part, "ExecutorBackend"), "SIGKILL");
+    signalTo(part, "SIGKILL");
+    const { stdout, stderr } = await submitted;
+    expect(stderr).toMatch(/Lost executor \d/);
+    expect(stdout).toContain(`Published commit 1, snapshot ${snapshotId}`);
+  },
+);
