@@ -1,4 +1,4 @@
-import { execFileSync, spawn } from "node:child_process";
+import { execFileSync, type SpawnOptionsWithoutStdio, spawn } from "node:child_process";
 import { once } from "node:events";
 import { cp, mkdir, mkdtemp, readdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -32,20 +32,19 @@ import { testFolder } from "../helpers/store/test-folder.ts";
 const root = join(import.meta.dirname, "../..");
 const folder = testFolder();
 
-/** Runs a script of the project as a process, from the test's folder, with nothing in its environment. */
-async function runProcess(
-  script: string,
-  args: readonly string[],
-  node = process.execPath,
-  options: readonly string[] = [],
-) {
-  const env = { PATH: process.env.PATH, INIT_CWD: folder };
-  const child = spawn(node, [...options, ...nodeOptions, `${script}.ts`, ...args], { cwd: root, env });
+async function runProcess(program: string, args: readonly string[], options: SpawnOptionsWithoutStdio) {
+  const child = spawn(program, args, options);
   const [stdout, stderr] = await Promise.all([text(child.stdout), text(child.stderr), once(child, "close")]);
   return { code: child.exitCode, stdout, stderr };
 }
 
-/** Runs a command in this process. */
+/** Prints the help of a script, which runs from the test's folder, with nothing in its environment. */
+function helpOf(script: string, node = process.execPath, options: readonly string[] = []) {
+  const env = { PATH: process.env.PATH, INIT_CWD: folder };
+  const args = [...options, ...nodeOptions, `scripts/${script}.ts`, "--help"];
+  return runProcess(node, args, { cwd: root, env });
+}
+
 function run(line: string) {
   const [name, ...args] = line.split(" ");
   return runCommand(name as keyof typeof programs, args, { from: folder });
@@ -70,39 +69,30 @@ test.for<[string, ...string[]]>([
 });
 
 test("the proxy's own help tells of its variables", async () => {
-  expectEnd(await runProcess("scripts/proxy", ["--help"]), 0, "SNAPSHOT_STORE", "PORT (default: 8080)");
+  expectEnd(await helpOf("proxy"), 0, "SNAPSHOT_STORE", "PORT (default: 8080)");
 });
 
 const node22 = findNode("22");
 test.skipIf(!node22)("every command loads in Node 22, which macOS may have", async () => {
   const loaded = Object.keys(programs).flatMap((name) => ["--import", `./scripts/${name}.ts`]);
-  const { code, stderr } = await runProcess("scripts/proxy", ["--help"], node22, [...nodeOptions, ...loaded]);
+  const { code, stderr } = await helpOf("proxy", node22, [...nodeOptions, ...loaded]);
   expect({ code, failure: code && stderr }).toEqual({ code: 0, failure: 0 });
 });
 
-test("an older Node is told in one sentence", async () => {
-  const told = (version: string) =>
-    new RegExp(`^This needs Node 22 from 22\\.21 on, or 24\\.9 or later, and \\S+ is Node ${version}\\.\\n$`);
-  for (const version of ["22.20.0", "23.11.1", "24.8.0"]) {
+const tooOld = (version: string) =>
+  new RegExp(`^This needs Node 22 from 22\\.21 on, or 24\\.9 or later, and \\S+ is Node ${version}\\.\n$`);
+test.each(["22.20.0", "23.11.1", "24.8.0"])(
+  "Node %s is told in one sentence that it is too old",
+  async (version) => {
     const older = `Object.defineProperty(process, "versions", { value: { ...process.versions, node: "${version}" } })`;
-    expectEnd(
-      await runProcess("scripts/start", ["--help"], process.execPath, [
-        "--import",
-        `data:text/javascript,${encodeURIComponent(older)}`,
-      ]),
-      1,
-      told(version),
-    );
-  }
-});
+    const options = ["--import", `data:text/javascript,${encodeURIComponent(older)}`];
+    expectEnd(await helpOf("start", process.execPath, options), 1, tooOld(version));
+  },
+);
 
 const node20 = findNode("20");
 test.skipIf(!node20)("Node 20 is told so too", async () => {
-  expectEnd(
-    await runProcess("scripts/start", ["--help"], node20),
-    1,
-    /^This needs Node 22 from 22\.21 on, or 24\.9 or later, and .* 20\..*\n$/,
-  );
+  expectEnd(await helpOf("start", node20), 1, tooOld("20\\.\\S+"));
 });
 
 test("snapshot contract prints the contract in one form", async () => {
@@ -125,10 +115,9 @@ test("keys list shows owners so that nothing of them acts on the terminal", asyn
 test("options that npm takes for its own are missed, before the command's name and behind it", async () => {
   // One that is also given behind `--` is not missed.
   const line = "--keep-hours=1 --store a gc --dry-run -- --store b".split(" ");
-  const child = spawn("npm", ["--prefix", root, "run", "--silent", "snapshot", ...line], { cwd: folder });
-  const [stderr] = await Promise.all([text(child.stderr), once(child, "close")]);
+  const args = ["--prefix", root, "run", "--silent", "snapshot", ...line];
   const told = "npm took --dry-run, --keep-hours for itself; begin with `npm run snapshot --`";
-  expect({ code: child.exitCode, stderr }).toEqual({ code: 2, stderr: expect.stringContaining(told) });
+  expectEnd(await runProcess("npm", args, { cwd: folder }), 2, told);
 });
 
 describe("a store of another format", () => {
@@ -165,9 +154,7 @@ test("a copy without packages says what is missing, whatever is run", async () =
   for (const name of ours) {
     const [node, ...args] = scripts[name].split(" ");
     expect(node).toBe("node");
-    const child = spawn(process.execPath, args, { cwd: bare });
-    const [stderr] = await Promise.all([text(child.stderr), once(child, "close")]);
-    expect([child.exitCode, stderr]).toEqual([1, expect.stringMatching(/^[^\n]*npm ci[^\n]*\n$/)]);
+    expectEnd(await runProcess(process.execPath, args, { cwd: bare }), 1, /^[^\n]*npm ci[^\n]*\n$/);
   }
 });
 
@@ -184,27 +171,26 @@ test("packages of another system are told in a line by the commands that need Du
   await stub("tsx", { "./esm": "./esm.mjs" });
   for (const name of ["snapshot", "sync"])
     await writeFile(join(scripts, `${name}.ts`), "process.stdout.write('started')");
-  const start = async (name: string, ...before: string[]) => {
+  const start = (name: string, ...before: string[]) => {
     const args = [...before, "--import", "./scripts/installed.js", `scripts/${name}.ts`];
-    const child = spawn(process.execPath, args, { cwd: join(scripts, "..") });
-    const [out, err] = await Promise.all([text(child.stdout), text(child.stderr), once(child, "close")]);
-    return [child.exitCode, out, err];
+    return runProcess(process.execPath, args, { cwd: join(scripts, "..") });
   };
   const system = `${process.platform}-${process.arch}`;
-  const refusal = (of: string) => [
-    1,
-    "",
-    `DuckDB is not installed for ${of}: run \`npm ci\` on this system, or use one that DuckDB is built for, such as Debian.\n`,
-  ];
+  const refusal = (of: string) => ({
+    code: 1,
+    stdout: "",
+    stderr: `DuckDB is not installed for ${of}: run \`npm ci\` on this system, or use one that DuckDB is built for, such as Debian.\n`,
+  });
+  const started = { code: 0, stdout: "started", stderr: "" };
   expect(await start("snapshot")).toEqual(refusal(system));
-  expect(await start("sync")).toEqual([0, "started", ""]);
+  expect(await start("sync")).toEqual(started);
   await stub(`@duckdb/node-bindings-${system}`);
-  expect(await start("snapshot")).toEqual([0, "started", ""]);
+  expect(await start("snapshot")).toEqual(started);
   const musl = "data:text/javascript,process.report.getReport = () => ({ header: {} })";
   if (process.platform !== "linux") return;
   expect(await start("snapshot", "--import", musl)).toEqual(refusal(`${system}-musl`));
   await stub(`@duckdb/node-bindings-${system}-musl`);
-  expect(await start("snapshot", "--import", musl)).toEqual([0, "started", ""]);
+  expect(await start("snapshot", "--import", musl)).toEqual(started);
 });
 
 test.each([

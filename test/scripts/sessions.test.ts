@@ -4,7 +4,10 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import { expect, onTestFinished, test } from "vitest";
 import { directoryStorage } from "../../snapshots/store/backends/directory.ts";
+import { newestCommit } from "../../snapshots/store/log/commits.ts";
 import { verifierText } from "../../snapshots/trust/notes/note-keys.ts";
+import { takenUp } from "../helpers/http/live-feed.ts";
+import { startTestProxy, type TestProxy } from "../helpers/http/proxy.ts";
 import { type Ended, type programs, runCommand } from "../helpers/publish/commands.ts";
 import { serveTree } from "../helpers/servers/public-tree.ts";
 import { keyText, testKey } from "../helpers/store/signing.ts";
@@ -12,7 +15,8 @@ import { testFolder } from "../helpers/store/test-folder.ts";
 
 // Each file of sessions/ holds lines that a user types, and all that is answered: on stdout, on stderr behind !, and the
 // exit code behind ? where it is not 0. A line $ NAME ARGUMENTS runs a command of ours, with variables before its name,
-// $ sh one of the shell, and $ file writes the lines behind | that follow. -u writes the answers anew.
+// $ sh one of the shell, and $ file writes the lines behind | that follow. -u writes the answers anew. PROXY is where a
+// proxy serves the newest commit of `store`.
 
 const root = join(import.meta.dirname, "../..");
 const sessions = join(import.meta.dirname, "sessions");
@@ -39,14 +43,13 @@ const bare = Object.fromEntries(
 
 /** What differs from run to run, by the names that a session has for it. */
 class Names {
-  readonly #from: string;
-  readonly #cdn: string;
+  /** Addresses and the folder, by their names. */
+  readonly places: Record<string, string>;
   readonly #typed: string;
   readonly #names = new Map<string, string>();
 
-  constructor(from: string, cdn: string, typed: string) {
-    this.#from = from;
-    this.#cdn = cdn;
+  constructor(places: Record<string, string>, typed: string) {
+    this.places = places;
     this.#typed = typed;
   }
 
@@ -64,7 +67,7 @@ class Names {
   meant(line: string): string {
     const texts = new Map([...this.#names].map(([text, name]) => [name, text]));
     return line
-      .replaceAll("CDN", this.#cdn)
+      .replace(/\b(CDN|PROXY)\b/g, (name) => this.places[name]!)
       .replace(/\b(KEY|ID|HASH)\d+\b/g, (name) => texts.get(name) ?? name)
       .replace(/\{(\d+)\*(.)\}/g, (_, count, one) => one.repeat(count))
       .replace(/\\u\{(..)\}/g, (_, hex) => String.fromCharCode(Number.parseInt(hex, 16)));
@@ -72,9 +75,8 @@ class Names {
 
   shown(text: string): string {
     return (
-      text
-        .replaceAll(this.#from, "FOLDER")
-        .replaceAll(this.#cdn, "CDN")
+      Object.entries(this.places)
+        .reduce((all, [name, place]) => all.replaceAll(place, name), text)
         .replace(/prs_live_\w{38}/g, (key) => this.#nameOf("KEY", key))
         .replace(/\b[0-9a-f]{64}\b/g, (hash) => this.#nameOf("HASH", hash))
         .replace(/\b(?!9007199254740991)[0-9a-f]{16}\b/g, (id) => this.#nameOf("ID", id))
@@ -84,7 +86,7 @@ class Names {
           const hours = Math.round((Date.parse(time.replace(/\+00$/, "Z")) - Date.now()) / 3_600_000);
           return Math.abs(hours) > 100 ? time : hours === 0 ? "NOW" : `NOW+${hours}h`;
         })
-        .replace(/\b\d+(?= bytes)|(?<="bytes": ?)\d+|\b[\d.]+(?= (MB|MiB|KiB|s)\b)/g, "N")
+        .replace(/\b[\d,]+(?= bytes)|(?<="bytes": ?)\d+|\b[\d.]+(?= (MB|MiB|KiB|s)\b)/g, "N")
         .replace(/"\/\S*(?=\/\w+\.duckdb_extension")/g, '"…')
         .replace(/^[\w ,]+: \d+ of \d+ \(\d+ %\)\n/gm, "")
         // That it tells all options is seen in test/project/named.test.ts.
@@ -114,7 +116,17 @@ test.for(await readdir(sessions))("%s", async (session) => {
   // What shows public/ of the session's store.
   const { server, home } = await serveTree(directoryStorage(join(from, "store")), "/public/");
   onTestFinished(() => void server.close());
-  const names = new Names(from, home.replace("/public/", ""), typed.join("\n"));
+  const names = new Names({ FOLDER: from, CDN: home.replace("/public/", "") }, typed.join("\n"));
+  let proxy: TestProxy | undefined;
+  const serve = async () => {
+    const snapshotStore = join(from, "store");
+    if (proxy === undefined) {
+      proxy = await startTestProxy({ empty: true, snapshotStore });
+      onTestFinished(proxy.stop);
+      names.places.PROXY = `http://127.0.0.1:${proxy.port}`;
+    }
+    await takenUp(proxy, (await newestCommit(directoryStorage(snapshotStore)))!.entry.snapshotId);
+  };
   const told: string[] = [];
   for (const [place, line] of typed.entries()) {
     told.push(line);
@@ -125,6 +137,7 @@ test.for(await readdir(sessions))("%s", async (session) => {
       await writeFile(join(from, line.slice(7)), content.join(""));
       continue;
     }
+    if (/\bPROXY\b/.test(line)) await serve();
     const { code, stdout, stderr } = await run(names.meant(line.slice(2)), from);
     for (const [before, text] of [
       [" ", stdout],

@@ -85,12 +85,8 @@ function newestCommit(): Commit {
   return Commit.parse(JSON.parse(String(objects.get(keys.at(-1)!))));
 }
 
-/** Lets the proxy have what the store has now, and runs sync. */
-async function sync(...more: string[]) {
-  return syncFrom(`http://127.0.0.1:${proxy.port}`, ...more);
-}
-
-async function syncFrom(url: string, ...more: string[]) {
+/** Lets the proxy have what the store has now. */
+async function serve(): Promise<void> {
   const late = (name: string) => Number(/^(commits|checked)/.test(name));
   for (const [name, bytes] of [...objects].sort(([a], [b]) => late(a) - late(b)))
     await proxy.storage.put(name, bytes);
@@ -99,6 +95,12 @@ async function syncFrom(url: string, ...more: string[]) {
     const { status, text } = await proxy.get("/api/v1/status");
     return status === 200 && JSON.parse(text).commit === commit;
   });
+}
+
+const sync = (...more: string[]) => syncFrom(`http://127.0.0.1:${proxy.port}`, ...more);
+
+async function syncFrom(url: string, ...more: string[]) {
+  await serve();
   const given = ["--url", url, "--key-file", "key", "--trusted-key", "key.pub", "--to", copy, ...more];
   return runCommand("sync", given, { from: folder });
 }
@@ -181,4 +183,16 @@ describe("Words that another version of Unicode made", () => {
     }
     await link.stop();
   });
+});
+
+test("ask prints no number from an index of which a byte is another", async () => {
+  await serve();
+  const link = await startAlteringLink(proxy.port);
+  // An altered answer goes on as text, which spoils the bytes of sections.
+  link.alter = (_, answer) => answer;
+  const args = ["--url", link.url, "--key-file", "key", "--json", "min_composite=500"];
+  const { code, stdout } = await runCommand("ask", args, { from: folder });
+  await link.stop();
+  const message = expect.stringMatching(/section|header/i);
+  expect([code, JSON.parse(stdout)]).toEqual([6, { error: { exitCode: 6, message, refusals: [] } }]);
 });
