@@ -1,5 +1,8 @@
 #!/usr/bin/env bash
-# Installs DuckDB's extensions for PostgreSQL, HTTP and Delta Lake as `INSTALL` would, into a folder that a test takes for its user's.
+# Installs DuckDB's extensions for PostgreSQL, HTTP and Delta Lake as `INSTALL` would, into a folder that a test takes for its user's:
+#
+#   test/servers/duckdb-install.sh DIR
+#
 # They come as Python packages, for the version of DuckDB that the service has. DuckDB checks a signature when it loads one. On
 # stdout come the KEY=VALUE lines that the tests read from their environment.
 set -Eeuo pipefail

@@ -1,5 +1,8 @@
 #!/usr/bin/env bash
-# Builds KrakenD's engine with its check of keys into a folder, for `npm run bench` (gateway/main.go says what it is).
+# Builds KrakenD's engine with its check of keys into a folder, for `npm run bench` (gateway/main.go says what it is):
+#
+#   test/servers/gateway-install.sh DIR
+#
 # Modules come through Go's module proxy, checked against its checksum database. On stdout come the KEY=VALUE lines that the bench
 # reads from its environment.
 set -Eeuo pipefail

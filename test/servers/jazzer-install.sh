@@ -1,5 +1,8 @@
 #!/usr/bin/env bash
-# Installs Jazzer.js into a folder, for test/fuzz/fuzz.ts.
+# Installs Jazzer.js into a folder, for test/fuzz/fuzz.ts:
+#
+#   test/servers/jazzer-install.sh DIR
+#
 # On stdout come the KEY=VALUE lines that the fuzzer reads from its environment.
 set -Eeuo pipefail
 

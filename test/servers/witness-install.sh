@@ -1,6 +1,9 @@
 #!/usr/bin/env bash
 # Builds what others have written around transparency logs, for the tests: two witnesses, which the tests start and stop themselves
-# (test/helpers/servers/witness.ts), and a monitor.
+# (test/helpers/servers/witness.ts), and a monitor:
+#
+#   test/servers/witness-install.sh DIR
+#
 # litewitness cosigns with Ed25519 keys of an ssh-agent, so tests need the Debian package openssh-client too. Its own command
 # cannot load ML-DSA-44 keys, but what it is made of can: tlog/mldsa-witness is the rest. Modules come through Go's module proxy,
 # checked against its checksum database. On stdout come the KEY=VALUE lines that the tests read from their environment.
