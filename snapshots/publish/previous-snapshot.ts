@@ -76,6 +76,7 @@ export async function readPrevious(
   const pages = [...tables.values()].flatMap((table) => table.pages);
   const wanted = new Map(pages.map((page) => [layout.page(page.hash), page]));
   const presentPages = await presentOf(wanted, [layout.page.prefix]);
+  const wantedObjects = named.size + wanted.size;
   const segments = placeSegments(manifest.segments, tables, presentPages);
   for (const [key, bytes] of presentPages) present.set(key, bytes);
   const rows = previousRows(storage, segments);
@@ -101,7 +102,7 @@ export async function readPrevious(
     },
     /** Whether the store has every object that the manifest and its segments name. */
     get complete(): boolean {
-      return present.size === named.size + wanted.size;
+      return present.size === wantedObjects;
     },
     /** Whether the pages of all its markets are known. Those of a segment that is gone are not. */
     knowsPages: sum(rows.pages) === commit.entry.counts.markets,

@@ -33,10 +33,13 @@ export async function* readMarkets(
   knownRows: KnownRows | undefined,
   range: KeyRange | undefined,
 ): AsyncGenerator<RenderedMarket[]> {
-  const read: Reading = { kept: knownRows?.kept, where: range ? withinRange(range) : "true" };
+  const read: Reading = { oneStream: knownRows !== undefined, where: range ? withinRange(range) : "true" };
   try {
-    if (knownRows && source.groups.length > 0)
-      await withConnection(source.instance, (session) => loadKnownRows(session, knownRows.digests));
+    const load = (session: DuckDBConnection) => loadKnownRows(session, knownRows!.digests);
+    const isKnown =
+      knownRows && source.groups.length > 0 && (await withConnection(source.instance, load)) > 0;
+    // Where only files are new, there is nothing to compare: a table of their rows would take memory for nothing.
+    if (isKnown) read.kept = knownRows.kept;
     for (const group of source.groups.flatMap(numberable)) yield* readGroup(source, group, read);
     await refuseChangedFiles(source);
   } catch (error) {
@@ -52,9 +55,12 @@ function numberable(group: FileGroup): FileGroup[] {
   return group.columns.has("file_index") ? group.files.map((file) => ({ ...group, files: [file] })) : [group];
 }
 
-/** `kept` takes the known rows; `where` is SQL for the rows to read. */
 interface Reading {
-  kept: FileNumbers | undefined;
+  /** Takes the known rows, with which the others are compared; undefined without any. */
+  kept?: FileNumbers;
+  /** Whether files are read one after the other: where rows or files are known, few are left to stream. */
+  oneStream: boolean;
+  /** SQL for the rows to read. */
   where: string;
 }
 
@@ -63,9 +69,9 @@ async function* readGroup(
   group: FileGroup,
   read: Reading,
 ): AsyncGenerator<RenderedMarket[]> {
-  // DuckDB produces a stream on one thread, so several are read at once. Where rows are known, few are left to stream.
+  // DuckDB produces a stream on one thread, so several are read at once.
   const allowed = (connection: DuckDBConnection) => scalar(connection, "SELECT current_setting('threads')");
-  const streams = read.kept ? 1 : await withConnection(source.instance, allowed);
+  const streams = read.oneStream ? 1 : await withConnection(source.instance, allowed);
   const parts = Array.from({ length: Math.min(streams, group.files.length) }, (_, part) => ({
     ...group,
     files: group.files.filter((_, file) => file % streams === part),
@@ -356,8 +362,8 @@ export function rowDigest({ fields, signature }: FileGroup, sound = boundedRow(f
   return `CASE WHEN ${sound} THEN hash(${hashed.join(", ")}) END`;
 }
 
-/** Fills the session's table `known` (digest, ordinal). */
-async function loadKnownRows(connection: DuckDBConnection, batches: KnownRows["digests"]): Promise<void> {
+/** Fills the session's table `known` (digest, ordinal), and returns its number of rows. */
+async function loadKnownRows(connection: DuckDBConnection, batches: KnownRows["digests"]): Promise<number> {
   await connection.run("CREATE OR REPLACE TABLE known (digest UBIGINT, ordinal INTEGER)");
   const appender = await connection.createAppender("known");
   try {
@@ -374,4 +380,5 @@ async function loadKnownRows(connection: DuckDBConnection, batches: KnownRows["d
     appender.closeSync();
   }
   await connection.run("DELETE FROM known WHERE digest = 0");
+  return scalar(connection, "SELECT count(*) FROM known");
 }
