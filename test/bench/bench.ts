@@ -2,10 +2,9 @@ import { processShell } from "../../scripts/cli.ts";
 import { command, runProgram } from "../../scripts/program.ts";
 import { parts } from "./rows/rows.ts";
 import { openData } from "./run/data.ts";
-import { describeMachine } from "./run/machine.ts";
+import { describeMachine, findPrograms } from "./run/machine.ts";
 import type { Measurement } from "./run/measurement.ts";
 import { benchOptions, readOptions } from "./run/options.ts";
-import { findPrograms } from "./run/programs.ts";
 import { jsonOf, machineLines, tableOf, writeResults } from "./run/report.ts";
 import { measureAll } from "./run/run.ts";
 

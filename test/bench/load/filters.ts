@@ -1,4 +1,5 @@
 import type { HistoricalMarket } from "../../../schemas/records.ts";
+import { type Draw, drawing } from "../../helpers/store/drawing.ts";
 import { scoreColumns } from "../peers/market-lines.ts";
 import type { Bench } from "../run/run.ts";
 import { ask, jsonOf, type Target, warmUps } from "./client.ts";
@@ -21,22 +22,9 @@ export async function newFilters({ options }: Bench, ours: Target): Promise<[str
   return [all.slice(0, each), all.slice(each)];
 }
 
-/** Numbers from 0 up to `below`, the same ones in every run (mulberry32). */
-export function randomNumbers(seed: number): (below: number) => number {
-  let state = seed;
-  return (below) => {
-    state = (state + 0x6d2b79f5) | 0;
-    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
-    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
-    return Math.floor((((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32) * below);
-  };
-}
-
-type Random = (below: number) => number;
-
 /** `count` different queries of two to four conditions; each selects at least the market it was made from. */
-export function randomFilters(markets: readonly HistoricalMarket[], count: number, seed = 1): string[] {
-  const random = randomNumbers(seed);
+export function randomFilters(markets: readonly HistoricalMarket[], count: number): string[] {
+  const random = drawing(1);
   const queries = new Set<string>();
   while (queries.size < count) {
     const market = markets[random(markets.length)]!;
@@ -51,7 +39,7 @@ type Pairs = [string, string][];
 const day = 86_400_000;
 
 /** One for each field; ranges have one end or both. */
-const conditions: readonly ((market: HistoricalMarket, random: Random) => Pairs)[] = [
+const conditions: readonly ((market: HistoricalMarket, random: Draw) => Pairs)[] = [
   ({ category }) => [["category", category]],
   ({ tier }) => [["tier", tier]],
   ({ resolvedOutcome }) => [["outcome", resolvedOutcome]],
@@ -65,7 +53,7 @@ const conditions: readonly ((market: HistoricalMarket, random: Random) => Pairs)
       ["to", spelled(random(120))],
     ];
   },
-  ...scoreColumns.map((key) => ({ dimensions }: HistoricalMarket, random: Random) => {
+  ...scoreColumns.map((key) => ({ dimensions }: HistoricalMarket, random: Draw) => {
     const score = dimensions.find((dimension) => dimension.key === key)!.score;
     return range(key, score, { min: 0, max: 100 }, 50, random);
   }),
@@ -76,7 +64,7 @@ function range(
   value: number,
   bounds: { min: number; max: number },
   width: number,
-  random: Random,
+  random: Draw,
 ): Pairs {
   const low: Pairs[number] = [`min_${field}`, String(Math.max(bounds.min, value - random(width)))];
   const high: Pairs[number] = [`max_${field}`, String(Math.min(bounds.max, value + random(width)))];

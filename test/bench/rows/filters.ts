@@ -1,12 +1,22 @@
-import { latencies, overHttp, warmUps } from "../load/client.ts";
+import { setImmediate as nextRound } from "node:timers/promises";
+import { createLabelTables } from "../../../snapshots/index/index-reader.ts";
+import { loadSegment, type Segment } from "../../../snapshots/index/segment.ts";
+import { evaluate as evaluateFilter } from "../../../snapshots/read/archive/evaluate.ts";
+import { awaitBudget } from "../../../snapshots/read/budgets.ts";
+import { Archive } from "../../../snapshots/read/catalog/snapshots.ts";
+import { directoryStorage } from "../../../snapshots/store/backends/directory.ts";
+import { layout } from "../../../snapshots/store/layout.ts";
+import { newestCommit } from "../../../snapshots/store/log/commits.ts";
+import { readManifest } from "../../../snapshots/store/manifest.ts";
+import { readObject } from "../../../snapshots/store/objects.ts";
+import { archiveQuery } from "../../helpers/archive/query.ts";
+import { ask, jsonOf, latencies, overHttp, type Target, warmUps } from "../load/client.ts";
 import { newFilters } from "../load/filters.ts";
 import { startChdb } from "../peers/clickhouse.ts";
 import { startArchivePeer } from "../peers/peers.ts";
 import { against, atMost, line, type Measurement, quantile } from "../run/measurement.ts";
 import { startProxy } from "../run/proxy.ts";
-import type { Bench } from "../run/run.ts";
-import { evaluate } from "./evaluation.ts";
-import { measureLastPages } from "./last-page.ts";
+import { type Bench, inTurn } from "../run/run.ts";
 import { sameAnswers } from "./walk.ts";
 
 /** Milliseconds of both sides, one figure a filter. */
@@ -90,5 +100,118 @@ async function evaluationRows(store: string, filters: readonly string[]): Promis
       ...(limit !== undefined && atMost(limit)),
       note: `p50 ${quantile(milliseconds, 0.5).toFixed(3)} ms${copies}`,
     });
+  });
+}
+
+/** A filter's evaluation alone, in this process: no HTTP, no pages, and no other requests to take turns with. */
+interface Evaluated {
+  markets: number;
+  /** Milliseconds, one figure a filter. */
+  milliseconds: number[];
+  totals: number[];
+}
+
+/**
+ * Evaluates each filter once over the newest snapshot of a store, `copies` times over. Every copy of a segment is
+ * loaded for itself and lies in memory of its own; only times repeat, of which each segment has its own column.
+ */
+async function evaluate(store: string, queries: readonly string[], copies = 1): Promise<Evaluated> {
+  const archive = await loadArchive(store, copies);
+  const filters = queries.map((query) => archiveQuery(query).filter);
+  // Compiled code first, from filters in another order. Meanwhile the garbage of loading is collected too.
+  for (const filter of filters.toReversed()) await evaluateFilter(archive, filter, awaitBudget);
+  const evaluated: Evaluated = { markets: archive.markets, milliseconds: [], totals: [] };
+  for (const filter of filters) {
+    // A request finds a new round of the event loop, with the whole budget of turns.
+    await nextRound();
+    const start = performance.now();
+    const { total } = await evaluateFilter(archive, filter, awaitBudget);
+    evaluated.milliseconds.push(performance.now() - start);
+    evaluated.totals.push(total);
+  }
+  return evaluated;
+}
+
+async function loadArchive(store: string, copies: number): Promise<Archive> {
+  const storage = directoryStorage(store);
+  const commit = await newestCommit(storage);
+  if (!commit) throw new Error(`${store} holds no commit`);
+  const manifest = await readManifest(storage, commit);
+  const tables = createLabelTables();
+  const segments: Segment[] = [];
+  for (const ref of manifest.segments) {
+    const key = layout.segment(ref.hash);
+    const bytes = await readObject(storage, key, ref);
+    for (let copy = 0; copy < copies; copy += 1) segments.push(loadSegment(key, bytes, tables));
+  }
+  return new Archive(segments, tables, {
+    name: store,
+    version: commit.entry.feedVersion,
+    words: async () => {
+      throw new Error("filters here have no words");
+    },
+  });
+}
+
+const pageSize = 100;
+/** So many that the last page is far from the first. */
+const fewest = 3 * pageSize;
+const wantedFilters = 5;
+
+/** Row 5: the last full page against page 1, both warm. */
+async function measureLastPages(
+  bench: Bench,
+  ours: Target,
+  filters: readonly string[],
+): Promise<Measurement[]> {
+  const large: string[] = [];
+  for (const filter of filters) {
+    if (large.length === wantedFilters) break;
+    if ((await totalOf(ours, filter)) >= fewest) large.push(filter);
+  }
+  return [
+    await compare(bench, ours, "unfiltered", "walk", [""]),
+    await compare(bench, ours, "filtered", "filters", large),
+  ];
+}
+
+const address = (filter: string, more: string) =>
+  `/api/v1/markets/historical?${filter === "" ? "" : `${filter}&`}pageSize=${pageSize}${more}`;
+
+const totalOf = async (target: Target, filter: string): Promise<number> =>
+  jsonOf(await ask(target, address(filter, ""))).total;
+
+async function compare(
+  { options: { effort } }: Bench,
+  target: Target,
+  which: string,
+  what: string,
+  filters: readonly string[],
+): Promise<Measurement> {
+  const pairs: [string, string][] = [];
+  for (const filter of filters) {
+    // The last one is mostly short, and so would be quicker for having less to send.
+    const page = Math.floor((await totalOf(target, filter)) / pageSize);
+    pairs.push([address(filter, "&page=1"), address(filter, `&page=${page}`)]);
+  }
+  const { rounds } = await inTurn(effort.rounds, {
+    async rounds() {
+      const [first, last]: [number[], number[]] = [[], []];
+      for (let request = 0; request < effort.requests; request += 1) {
+        const [one, other] = pairs[request % pairs.length]!;
+        first.push((await ask(target, one)).milliseconds);
+        last.push((await ask(target, other)).milliseconds);
+      }
+      return { first: quantile(first, 0.99), last: quantile(last, 0.99) };
+    },
+  });
+  const ours = rounds.map(({ last }) => last);
+  return line(5, `the last page against page 1, ${which}: p99`, "ms", ours, {
+    ...against(
+      "page 1",
+      rounds.map(({ first }) => first),
+    ),
+    ...atMost(1.2, "ratio"),
+    note: `${filters.length} ${what}, ${effort.requests} requests a round of each, warm`,
   });
 }

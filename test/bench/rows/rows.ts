@@ -1,5 +1,5 @@
 import type { Part } from "../run/run.ts";
-import { measureFacets } from "./facets.ts";
+import { measureFacets, measureWords } from "./counts.ts";
 import { measureFilters } from "./filters.ts";
 import { measureMemory } from "./memory.ts";
 import { measurePublish } from "./publish.ts";
@@ -9,7 +9,6 @@ import { measureScores } from "./scores.ts";
 import { measureSite } from "./site.ts";
 import { measureTurns } from "./turns.ts";
 import { measureWalk } from "./walk.ts";
-import { measureWords } from "./words.ts";
 
 export const parts: readonly Part[] = [
   { rows: [1, 2], measure: measureWalk },

@@ -1,6 +1,6 @@
 import type { Data } from "./data.ts";
+import type { Programs } from "./machine.ts";
 import type { Measurement } from "./measurement.ts";
-import type { Programs } from "./programs.ts";
 
 /** What to measure, and how long. */
 export interface Options {

@@ -7,10 +7,10 @@ import { cursorIn } from "../../../proxy/site/client/rows.ts";
 import type { HistoricalMarket } from "../../../schemas/records.ts";
 import { directoryStorage } from "../../../snapshots/store/backends/directory.ts";
 import { verifierText } from "../../../snapshots/trust/notes/note-keys.ts";
-import { randomNumbers } from "../../bench/load/filters.ts";
 import { segmentEnds } from "../../helpers/archive/odd-markets.ts";
 import { type ArchiveProxy, startArchiveProxy } from "../../helpers/http/archive-proxy.ts";
 import { market, publishRecords } from "../../helpers/publish/records.ts";
+import { type Draw, drawing } from "../../helpers/store/drawing.ts";
 import { testKey } from "../../helpers/store/signing.ts";
 import { testFolder } from "../../helpers/store/test-folder.ts";
 
@@ -124,7 +124,7 @@ async function recordedOf(name: string, run: Operation["run"]): Promise<Operatio
   return { name, run, answers, finds: await run(clientWith(fetch)) };
 }
 
-type Choose = ReturnType<typeof randomNumbers>;
+type Choose = Draw;
 
 const flipped = (bytes: Buffer, choose: Choose, at = choose(bytes.length)): Buffer => {
   const altered = Buffer.from(bytes);
@@ -248,7 +248,7 @@ test(`every one of ${runs} altered answers is refused (seed ${seed})`, { timeout
   }
   await fc.assert(
     fc.asyncProperty(fc.integer(), async (start) => {
-      const choose = randomNumbers(start);
+      const choose = drawing(start);
       const index = choose(operations.length);
       const { name, run, answers, finds } = operations[index]!;
       const targets = [...answers.keys()];
