@@ -1,4 +1,5 @@
-import type { MarketDimensionKey } from "../../../schemas/market.ts";
+import type { LabelFacet, MonthFacet, ScoreFacet } from "../../../schemas/envelopes.ts";
+import type { FacetName } from "../../../schemas/filters.ts";
 import type { HistoricalMarket } from "../../../schemas/records.ts";
 import type { Query } from "../http/archive-proxy.ts";
 
@@ -58,14 +59,11 @@ function conditionOf(name: string, value: string): Condition {
 function boundOf(name: string, bound: number): Condition {
   const [, end, field] = /^(min|max)_(.+)$/.exec(name) ?? [];
   if (!field) throw new Error(`the oracle knows no filter ${name}`);
-  const value = (market: HistoricalMarket) =>
-    field === "composite" ? market.composite : scoreOf(market, field as MarketDimensionKey);
-  return end === "min" ? (market) => value(market) >= bound : (market) => value(market) <= bound;
+  return (market) => (end === "min" ? scoreOf(market, field) >= bound : scoreOf(market, field) <= bound);
 }
 
-function scoreOf(market: HistoricalMarket, key: MarketDimensionKey): number {
-  return market.dimensions.find((dimension) => dimension.key === key)?.score ?? Number.NaN;
-}
+const scoreOf = ({ composite, dimensions }: HistoricalMarket, field: string): number =>
+  field === "composite" ? composite : (dimensions.find(({ key }) => key === field)?.score ?? Number.NaN);
 
 /** A whole string under simple case folding, which is how the flags `iu` compare. */
 function sameInAnyCase(text: string): RegExp {
@@ -108,3 +106,63 @@ function wordsOf(question: string): Set<string> {
 
 export const askedWords = (q: string): AskedWord[] =>
   [...cut(q, true)].map((word) => ({ text: word.replace("*", ""), prefix: word.endsWith("*") }));
+
+type Markets = readonly HistoricalMarket[];
+
+const labels: Partial<Record<FacetName, (market: HistoricalMarket) => string>> = {
+  category: (market) => market.category,
+  outcome: (market) => market.resolvedOutcome,
+  tier: (market) => market.tier,
+  disputed: (market) => String(market.disputed),
+  formula_version: (market) => market.formulaVersion,
+  weight_version: (market) => market.weightVersion,
+};
+
+/** A facet over the records themselves, in the words of the interface: an oracle, slow and plain. */
+export function plainFacet(name: FacetName, markets: Markets, limit: number) {
+  const label = labels[name];
+  if (label) return labelsOf(markets, label, limit);
+  return name === "month" ? monthsOf(markets) : scoresOf(markets, name);
+}
+
+function tallyOf(markets: Markets) {
+  return { count: markets.length, disputed: markets.filter(({ disputed }) => disputed).length };
+}
+
+function labelsOf(markets: Markets, of: (market: HistoricalMarket) => string, limit: number): LabelFacet {
+  const groups = [...Map.groupBy(markets, of)];
+  groups.sort(([a, those], [b, others]) => others.length - those.length || (a < b ? -1 : 1));
+  const buckets = groups.slice(0, limit).map(([value, those]) => ({ value, ...tallyOf(those) }));
+  const other = tallyOf(groups.slice(limit).flatMap(([, those]) => those));
+  return { distinct: groups.length, buckets, other };
+}
+
+/** Every month from the first to the last that has markets. */
+function monthsOf(markets: Markets): MonthFacet {
+  const groups = Map.groupBy(markets, ({ resolvedAt }) => resolvedAt.slice(0, 7));
+  const seen = [...groups.keys()].sort();
+  const buckets: MonthFacet["buckets"] = [];
+  for (let month = seen[0]; month !== undefined && month <= seen.at(-1)!; month = monthAfter(month))
+    buckets.push({ value: month, ...tallyOf(groups.get(month) ?? []) });
+  return { buckets };
+}
+
+function monthAfter(month: string): string {
+  const next = new Date(`${month}-01T00:00:00.000Z`);
+  next.setUTCMonth(next.getUTCMonth() + 1);
+  return next.toISOString().slice(0, 7);
+}
+
+/** Ranges of one width, of which the last one has the highest score, too. */
+function scoresOf(markets: Markets, name: string): ScoreFacet {
+  const [width, count, min, max] = name === "composite" ? [50, 14, 300, 1000] : [10, 10, 0, 100];
+  const groups = Map.groupBy(markets, (market) =>
+    Math.min(Math.floor((scoreOf(market, name) - min) / width), count - 1),
+  );
+  const buckets = Array.from({ length: count }, (_, bucket) => {
+    const from = min + bucket * width;
+    const to = bucket === count - 1 ? max : from + width - 1;
+    return { from, to, ...tallyOf(groups.get(bucket) ?? []) };
+  });
+  return { width, buckets };
+}

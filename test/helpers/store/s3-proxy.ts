@@ -1,6 +1,6 @@
 import { once } from "node:events";
 import { createServer, request as httpRequest, type IncomingMessage, type ServerResponse } from "node:http";
-import { listenLocally } from "../servers/programs.ts";
+import { serveLocally } from "../servers/programs.ts";
 
 /** One answer that went through the proxy. */
 export interface Passed {
@@ -60,9 +60,9 @@ export async function startS3Proxy(endpoint: string): Promise<S3Proxy> {
     response.end(last);
   }
 
-  const port = await listenLocally(server);
+  const { url, stop } = await serveLocally(server);
   const proxy: S3Proxy = {
-    url: `http://127.0.0.1:${port}`,
+    url,
     passed: [],
     fetched: () =>
       proxy.passed.filter(
@@ -71,11 +71,7 @@ export async function startS3Proxy(endpoint: string): Promise<S3Proxy> {
     before: async () => undefined,
     cut: () => undefined,
     after: async () => {},
-    async stop() {
-      server.close();
-      server.closeAllConnections();
-      await once(server, "close");
-    },
+    stop,
   };
   return proxy;
 }

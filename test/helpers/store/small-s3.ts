@@ -1,10 +1,9 @@
-import { once } from "node:events";
 import { createServer, type IncomingHttpHeaders, type IncomingMessage, type ServerResponse } from "node:http";
 import { buffer } from "node:stream/consumers";
 import { vi } from "vitest";
 import { plainTag, type S3Environment } from "../../../snapshots/store/backends/s3.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
-import { listenLocally } from "../servers/programs.ts";
+import { serveLocally } from "../servers/programs.ts";
 
 /**
  * What happens to a request:
@@ -85,15 +84,11 @@ export async function startSmallS3(storage: Storage): Promise<SmallS3> {
   const server = createServer((request, response) => {
     answer(request, response).catch(() => response.destroy());
   });
-  const port = await listenLocally(server);
+  const { url, stop } = await serveLocally(server);
   const small: SmallS3 = {
-    environment: { AWS_ENDPOINT_URL_S3: `http://127.0.0.1:${port}` },
+    environment: { AWS_ENDPOINT_URL_S3: url },
     fault: () => undefined,
-    async stop() {
-      server.close();
-      server.closeAllConnections();
-      await once(server, "close");
-    },
+    stop,
   };
   return small;
 }

@@ -11,7 +11,7 @@ import type { Storage } from "../../../snapshots/store/storage.ts";
 import { verify } from "../../../snapshots/verify/verify.ts";
 import { addMarkets } from "../../helpers/archive/odd-markets.ts";
 import { publishCounted } from "../../helpers/publish/editable-sources.ts";
-import { publishInParts } from "../../helpers/publish/publish-in-parts.ts";
+import { publishInParts } from "../../helpers/publish/publish-freely.ts";
 import { publishRecords, recordsOf, sourcesOf } from "../../helpers/publish/records.ts";
 import { writePlainSources } from "../../helpers/publish/sample-sources.ts";
 import { contentOf, countingStorage, memoryStorage } from "../../helpers/store/storages.ts";

@@ -2,7 +2,7 @@ import { Fault } from "../../../schemas/errors.ts";
 import { parseAsOf } from "../../../snapshots/read/answer.ts";
 import { askFacets, parseFacetQuery } from "../../../snapshots/read/archive/counts.ts";
 import { readParameters } from "../../../snapshots/read/parameters.ts";
-import { plainFacet } from "../../helpers/archive/plain-facets.ts";
+import { plainFacet } from "../../helpers/archive/plain-filter.ts";
 import type { Content } from "../contents.ts";
 import { must, type Process } from "../kernel/kernel.ts";
 import type { World } from "../world.ts";

@@ -12,7 +12,7 @@ import { kindOf, layout } from "../../../../snapshots/store/layout.ts";
 import { seal } from "../../../../snapshots/store/objects.ts";
 import type { Storage } from "../../../../snapshots/store/storage.ts";
 import { endsSegment, idsOf, segmentedMarkets } from "../../../helpers/publish/drawn-rows.ts";
-import { publishInParts } from "../../../helpers/publish/publish-in-parts.ts";
+import { publishInParts } from "../../../helpers/publish/publish-freely.ts";
 import { sourceFileOf, sourcesOf } from "../../../helpers/publish/records.ts";
 import { Crash, expectAllGood, steppedStorage } from "../../../helpers/store/faulty-store.ts";
 import { testKey } from "../../../helpers/store/signing.ts";

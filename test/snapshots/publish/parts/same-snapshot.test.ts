@@ -7,8 +7,7 @@ import { newestCommit } from "../../../../snapshots/store/log/commits.ts";
 import { readManifest } from "../../../../snapshots/store/manifest.ts";
 import type { Storage } from "../../../../snapshots/store/storage.ts";
 import { drawn, endsSegment, idsOf, type Row, sourcesOfRows } from "../../../helpers/publish/drawn-rows.ts";
-import { publishFreely } from "../../../helpers/publish/publish-freely.ts";
-import { publishInParts } from "../../../helpers/publish/publish-in-parts.ts";
+import { publishFreely, publishInParts } from "../../../helpers/publish/publish-freely.ts";
 import { contentOf, countingStorage, listed, memoryStorage } from "../../../helpers/store/storages.ts";
 
 const optionsOf = (storage: Storage, rows: readonly Row[]): PublishOptions => ({

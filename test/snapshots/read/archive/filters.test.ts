@@ -3,10 +3,8 @@ import { describe, expect, test } from "vitest";
 import { MarketFacets, MarketPage } from "../../../../schemas/envelopes.ts";
 import { facetNames } from "../../../../schemas/filters.ts";
 import { combinations } from "../../../helpers/archive/combinations.ts";
-import { testFields } from "../../../helpers/archive/field-check.ts";
-import { testFilters } from "../../../helpers/archive/filter-check.ts";
-import { plainFacet } from "../../../helpers/archive/plain-facets.ts";
-import { plainFilter } from "../../../helpers/archive/plain-filter.ts";
+import { plainFacet, plainFilter } from "../../../helpers/archive/plain-filter.ts";
+import { testFields, testFilters } from "../../../helpers/archive/served-check.ts";
 import { serveSample } from "../../../helpers/http/archive-served.ts";
 
 const everything = { filters: {}, page: 1, pageSize: 1 };

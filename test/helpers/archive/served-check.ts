@@ -4,11 +4,37 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import type { MarketPage } from "../../../schemas/envelopes.ts";
 import type { HistoricalMarket } from "../../../schemas/records.ts";
+import { layout } from "../../../snapshots/store/layout.ts";
 import type { ArchiveProxy, Query } from "../http/archive-proxy.ts";
 import type { ServedArchive } from "../http/archive-served.ts";
 import { type Combination, combinations } from "./combinations.ts";
 import { plainFilter } from "./plain-filter.ts";
+import { sourceScores } from "./source-rows.ts";
 import { cursorWalk, idsOf } from "./walk.ts";
+
+/** Defines the tests that what is served equals the sources, row by row and field by field. */
+export function testFields(served: ServedArchive): void {
+  test("every market equals its source row in every field, and there are no others", async () => {
+    const expected = await served.expected();
+    expect(served.markets.length).toBe(expected.length);
+    // As text: that compares the order of members too.
+    served.markets.forEach((market, place) => {
+      const [shown, source] = [JSON.stringify(market), JSON.stringify(expected[place])];
+      if (shown !== source) expect(market).toEqual(expected[place]);
+      expect(shown).toBe(source);
+    });
+  });
+
+  test("every score record equals the newest source row of its slug in every field", async () => {
+    const expected = await sourceScores(served.directory);
+    const { records } = served.proxy.catalog.current()!.manifest.scores;
+    expect(Object.keys(records).sort()).toEqual([...expected.keys()].sort());
+    for (const [slug, source] of expected) {
+      const stored = await served.storage.get(layout.stableScore(slug));
+      expect(JSON.stringify(JSON.parse(String(stored)))).toBe(JSON.stringify(source));
+    }
+  });
+}
 
 /** Defines the test that `runs` random combinations of filters agree with the interface's words over the sources. */
 export function testFilters(served: ServedArchive, runs: number): void {
