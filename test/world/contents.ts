@@ -1,10 +1,7 @@
-import { createHash } from "node:crypto";
-import { filterValuesOf } from "../../schemas/filters.ts";
 import type { HistoricalMarket } from "../../schemas/records.ts";
-import { compareKeys } from "../../snapshots/format/market-line.ts";
-import type { RenderedMarket, Sources } from "../../snapshots/sources/sources.ts";
-import { segmentedMarkets } from "../helpers/publish/drawn-rows.ts";
-import { market, score, scoreRowsOf, sourceFileOf } from "../helpers/publish/records.ts";
+import type { Sources } from "../../snapshots/sources/sources.ts";
+import { segmentedMarkets, skipKnown } from "../helpers/publish/drawn-rows.ts";
+import { inArchiveOrder, market, score, scoreRowsOf, sourcesOf } from "../helpers/publish/records.ts";
 
 /** One state of the sources: its markets, newest first, and what a run reads. */
 export interface Content {
@@ -58,43 +55,15 @@ function contentOf({ without, changed, slugs, bri }: Edits, name: number, from: 
   const made = places
     .filter((place) => !without.includes(place))
     .map((place) => marketOf(place, changed.includes(place) ? 1 : 0));
-  const rendered = made.map((each): RenderedMarket => {
-    const line = Buffer.from(JSON.stringify(each));
-    const digest = createHash("sha256").update(line).digest().readBigUInt64LE();
-    const { id, resolvedAt } = each;
-    return { id, resolvedAt: Date.parse(resolvedAt), digest, file: 1, line, values: filterValuesOf(each) };
-  });
-  rendered.sort((a, b) => compareKeys(b, a));
-  const lines = rendered.map(({ line }) => String(line));
-  const files = [sourceFileOf(made)];
+  const markets = inArchiveOrder(made);
   const scores = scoreRowsOf(slugs.map((slug) => score(slug, bri)));
-  const sources = (): Sources => ({
-    files,
-    scoreFiles: [],
-    marketCount: made.length,
-    warnings: [],
-    rowDigests: "world",
-    cutPoints: async () => [],
-    async *keys() {},
-    async *markets(known) {
-      const ordinals = new Map<bigint, number>();
-      for await (const { start, digests } of known?.digests ?? [])
-        for (const [place, digest] of digests.entries()) ordinals.set(digest, start + place);
-      yield rendered.filter(({ digest }) => {
-        const ordinal = ordinals.get(digest);
-        if (ordinal !== undefined) known!.kept[ordinal] = 1;
-        return ordinal === undefined;
-      });
-    },
-    scores: async () => scores,
-    async close() {},
-  });
+  const sources = skipKnown({ ...sourcesOf(markets, bri), scores: async () => scores });
   return {
     name: `content ${name}`,
-    markets: lines.map((line) => JSON.parse(line)),
-    lines,
+    markets,
+    lines: markets.map((each) => JSON.stringify(each)),
     slugs,
     bri,
-    sources,
+    sources: () => sources,
   };
 }

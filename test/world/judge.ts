@@ -93,9 +93,11 @@ export class Judge {
     }
   }
 
-  /** What a snapshot holds; undefined for one that was never published. */
-  contentOf(snapshotId: string): Content | undefined {
-    return this.#contents.get(snapshotId);
+  /** What a snapshot holds. */
+  contentOf(snapshotId: string): Content {
+    const content = this.#contents.get(snapshotId);
+    must("readers see a published snapshot", content !== undefined, () => snapshotId);
+    return content;
   }
 
   /** Whether a rollback withdrew a commit, as a log of so many commits tells it. */

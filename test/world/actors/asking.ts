@@ -18,12 +18,13 @@ export function ask<T>(world: World, process: Process, work: (server: Server) =>
   return asked(world.kernel, process, server?.process, () => work(server!));
 }
 
-/** Asks until there is an answer, a few times; undefined when there is none, or it is an error. */
+/** Asks until there is an answer, a few times; undefined when there is none, or it is an error, a documented one. */
 export async function insist<T>(
   world: World,
   process: Process,
   work: (server: Server) => Promise<T>,
-): Promise<T | Fault<ErrorCode> | undefined> {
+  isDocumented: (code: ErrorCode) => boolean,
+): Promise<T | undefined> {
   for (let tries = 0; tries < 3; tries += 1) {
     try {
       return await ask(world, process, work);
@@ -31,7 +32,10 @@ export async function insist<T>(
       if (error instanceof Unreachable) continue;
       requireReadable(world, error);
       world.kernel.note(`${process.name} is told ${error}`);
-      if (isTold(error)) return publicError(error);
+      if (!isTold(error)) continue;
+      const { code } = publicError(error);
+      must("answers are as documented", isDocumented(code), () => `${process.name} is told ${error}`);
+      return undefined;
     }
   }
   return undefined;

@@ -1,10 +1,10 @@
-import { type AnyErrorCode, Fault } from "../../../schemas/errors.ts";
+import type { AnyErrorCode, ErrorCode } from "../../../schemas/errors.ts";
 import { exportSnapshot } from "../../../snapshots/maintain/export.ts";
 import { listExports } from "../../../snapshots/read/catalog/exports.ts";
 import { MissingObjectError } from "../../../snapshots/store/errors.ts";
 import { must, type Process } from "../kernel/kernel.ts";
 import type { Action } from "../plan.ts";
-import type { World } from "../world.ts";
+import type { Server, World } from "../world.ts";
 import { insist } from "./asking.ts";
 import { documented, publishOne, signingOf } from "./operator.ts";
 
@@ -37,7 +37,8 @@ export async function exportOnce(world: World, process: Process, action: Action)
 /** Takes an export from one of the proxies. */
 export async function takeExport(world: World, process: Process): Promise<void> {
   const choice = process.draw(4);
-  const answer = await insist(world, process, async (server) => {
+  const isDocumented = (code: ErrorCode) => code === "SNAPSHOT_NOT_FOUND" || world.judge.thieves.size > 0;
+  const take = async (server: Server) => {
     const { exports } = await listExports(server.exports);
     const { snapshotId, files } = exports[choice % Math.max(1, exports.length)] ?? {};
     if (!snapshotId || !files) return undefined;
@@ -48,15 +49,10 @@ export async function takeExport(world: World, process: Process): Promise<void> 
       for await (const { text } of file.read({ offset: 0, bytes }).read()) parts.push(text);
     }
     return { snapshotId, text: String(Buffer.concat(parts)) };
-  });
+  };
+  const answer = await insist(world, process, take, isDocumented);
   if (!answer) return;
-  if (answer instanceof Fault) {
-    const documented = answer.code === "SNAPSHOT_NOT_FOUND" || world.judge.thieves.size > 0;
-    must("an export is answered as documented", documented, () => `${answer}`);
-    return;
-  }
   const content = world.judge.contentOf(answer.snapshotId);
-  must("readers see a published snapshot", content !== undefined, () => answer.snapshotId);
   const text = content.lines.map((line) => `${line}\n`).join("");
   must("an export agrees with the model", answer.text === text, () => `${content.name}: ${answer.text}`);
   world.kernel.note(`${process.name} has taken an export of ${content.lines.length}`);

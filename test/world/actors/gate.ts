@@ -1,5 +1,7 @@
-import type { Server as HttpServer } from "node:http";
+import { once } from "node:events";
+import { type Server as HttpServer, type IncomingMessage, request } from "node:http";
 import { duplexPair } from "node:stream";
+import { finished } from "node:stream/promises";
 import { pino } from "pino";
 import { defaultLimits } from "../../../proxy/config.ts";
 import { publicObjects, storeOrigin } from "../../../proxy/origin/origin.ts";
@@ -49,56 +51,37 @@ function gateOf(world: World, { process, catalog, exports, publicLog, keys }: Se
 
 interface Answered {
   status: number;
-  headers: [string, string][];
+  headers: Record<string, string>;
   body: Buffer;
 }
 
-/** What a proxy answers to a request. */
+/** What a proxy answers to a request, as far as it comes. */
 export async function answerOf(
   world: World,
   server: Server,
-  target: string,
+  path: string,
   headers: Record<string, string>,
 ): Promise<Answered> {
   server.gate ??= gateOf(world, server);
   const [near, far] = duplexPair();
-  const parts: Buffer[] = [];
-  const over = new Promise((resolve) =>
-    near
-      .on("data", (part) => parts.push(part))
-      .on("end", resolve)
-      .on("close", resolve),
-  );
+  const asking = request({
+    createConnection: () => near,
+    path,
+    headers: { ...headers, host: "gate.example" },
+  });
+  const answered: Promise<[IncomingMessage]> = once(asking.end(), "response") as never;
   server.gate.emit("connection", far);
-  const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`);
-  near.write(`GET ${target} HTTP/1.1\r\nHost: gate.example\r\nConnection: close\r\n${lines.join("")}\r\n`);
-  await over;
-  near.end();
-  const all = Buffer.concat(parts);
-  const end = all.indexOf("\r\n\r\n");
-  if (end < 0) throw new Unreachable("the connection was closed");
-  const [status = "", ...named] = all.toString("latin1", 0, end).split("\r\n");
-  const answerHeaders = named.map((line) => line.split(/: (.*)/s).slice(0, 2) as [string, string]);
-  const body = all.subarray(end + 4);
-  const inChunks = answerHeaders.some(([name]) => name === "Transfer-Encoding");
+  const [response] = await answered.catch((cause) => {
+    throw new Unreachable("the connection was closed", { cause });
+  });
+  const parts: Buffer[] = [];
+  response.on("data", (part) => parts.push(part));
+  await finished(response).catch((error) => world.kernel.note(`${server.process.name} breaks off: ${error}`));
   return {
-    status: Number(status.split(" ")[1]),
-    headers: answerHeaders,
-    body: inChunks ? Buffer.concat(chunksOf(body)) : body,
+    status: response.statusCode!,
+    headers: response.headers as Record<string, string>,
+    body: Buffer.concat(parts),
   };
-}
-
-/** The whole chunks of a body. */
-function chunksOf(body: Buffer): Buffer[] {
-  const chunks: Buffer[] = [];
-  for (let at = 0; at < body.length; ) {
-    const start = body.indexOf("\r\n", at) + 2;
-    const length = Number.parseInt(body.toString("latin1", at, start), 16);
-    if (!(length > 0)) break;
-    chunks.push(body.subarray(start, start + length));
-    at = start + length + 2;
-  }
-  return chunks;
 }
 
 /** Carries a request of a partner to one of the proxies, and its answer back, which may break off. */

@@ -1,11 +1,11 @@
-import { Fault } from "../../../schemas/errors.ts";
+import type { ErrorCode } from "../../../schemas/errors.ts";
 import { parseAsOf } from "../../../snapshots/read/answer.ts";
 import { askFacets, parseFacetQuery } from "../../../snapshots/read/archive/counts.ts";
 import { readParameters } from "../../../snapshots/read/parameters.ts";
 import { plainFacet } from "../../helpers/archive/plain-filter.ts";
 import type { Content } from "../contents.ts";
 import { must, type Process } from "../kernel/kernel.ts";
-import type { World } from "../world.ts";
+import type { Server, World } from "../world.ts";
 import { insist } from "./asking.ts";
 
 const names = [
@@ -55,7 +55,7 @@ export async function lookBack(world: World, process: Process, filter: Filter): 
   const asOf = [undefined, then.entry.snapshotId, new Date(time).toISOString()][process.draw(3)];
   const search = `${filter.search}by=category,month,composite&limit=2${asOf ? `&asOf=${asOf}` : ""}`;
   let [least, most, now] = [Number.POSITIVE_INFINITY, 0, 0];
-  const answer = await insist(world, process, async ({ catalog }) => {
+  const look = async ({ catalog }: Server) => {
     const parameters = parametersOf(search);
     // A question that the network repeats is answered again.
     least = Math.min(least, catalog.current()?.commit.commit ?? 0);
@@ -66,8 +66,7 @@ export async function lookBack(world: World, process: Process, filter: Filter): 
       most = Math.max(most, catalog.log.newest?.entry.commit ?? 0);
       now = catalog.log.now();
     }
-  });
-  if (answer === undefined) return;
+  };
   // By what the proxy knew, each of these may have been current then.
   const meant = (known: number) =>
     asOf === undefined || (asOf !== then.entry.snapshotId && time >= now)
@@ -79,23 +78,21 @@ export async function lookBack(world: World, process: Process, filter: Filter): 
               ? commit.entry.snapshotId === asOf
               : commit.entry.publishedAt <= asOf && !judge.isWithdrawn(commit.entry.commit, known),
           );
-  const right = Array.from({ length: most - least + 1 }, (_, more) => meant(least + more));
-  if (answer instanceof Fault) {
-    const gone = (each: (typeof right)[number]) =>
-      !each ||
-      judge.isWithdrawn(each.commit.entry.commit) ||
-      // A publisher that lost against another one may have put the manifest again, and no more.
-      [...each.reach].some((key) => !world.store.objects.has(key));
-    const documented =
-      answer.code === "SNAPSHOT_UNAVAILABLE" ||
-      (answer.code === "SNAPSHOT_NOT_FOUND" && right.includes(undefined)) ||
-      (answer.code === "SNAPSHOT_EXPIRED" && right.some(gone));
-    must("a look back is answered as documented", documented || judge.thieves.size > 0, () => `${answer}`);
-    return;
-  }
+  const right = () => Array.from({ length: most - least + 1 }, (_, more) => meant(least + more));
+  const gone = (each: ReturnType<typeof meant>) =>
+    !each ||
+    judge.isWithdrawn(each.commit.entry.commit) ||
+    // A publisher that lost against another one may have put the manifest again, and no more.
+    [...each.reach].some((key) => !world.store.objects.has(key));
+  const isDocumented = (code: ErrorCode) =>
+    code === "SNAPSHOT_UNAVAILABLE" ||
+    (code === "SNAPSHOT_NOT_FOUND" && right().includes(undefined)) ||
+    (code === "SNAPSHOT_EXPIRED" && right().some(gone)) ||
+    judge.thieves.size > 0;
+  const answer = await insist(world, process, look, isDocumented);
+  if (answer === undefined) return;
   const content = judge.contentOf(answer.snapshotId);
-  must("readers see a published snapshot", content !== undefined, () => answer.snapshotId);
-  const isRight = right.some((each) => each?.commit.entry.snapshotId === answer.snapshotId);
+  const isRight = right().some((each) => each?.commit.entry.snapshotId === answer.snapshotId);
   must("a look back meets what was current then", isRight || judge.thieves.size > 0, () => search);
   const fitting = content.markets.filter(filter.fits);
   const by = ["category", "month", "composite"] as const;

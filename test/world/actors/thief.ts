@@ -13,7 +13,9 @@ export async function stealOnce(world: World, process: Process, { choices }: Act
   const [first = 0] = choices;
   for (let times = 1 + (first % 4); times > 0; times -= 1) {
     const crime = crimes[process.draw(crimes.length)]!;
-    const [key, bytes] = crime(world, process) ?? [];
+    const keys = [...store.objects.keys()];
+    const pick = () => keys[process.draw(keys.length)]!;
+    const [key, bytes] = (keys.length > 0 && crime(world, process, pick(), pick())) || [];
     if (key !== undefined) {
       kernel.note(`${process.name} ${bytes ? `puts ${bytes.length} bytes at` : "deletes"} ${key}`);
       store.set(key, bytes, process);
@@ -22,12 +24,16 @@ export async function stealOnce(world: World, process: Process, { choices }: Act
   }
 }
 
-type Crime = (world: World, process: Process) => [key: string, bytes?: Buffer | undefined] | undefined;
+/** What to put, or to delete, where there is something. `key` and `other` are drawn of the store's. */
+type Crime = (
+  world: World,
+  process: Process,
+  key: string,
+  other: string,
+) => [key: string, bytes?: Buffer] | undefined;
 
 const one = <T>(of: readonly T[], process: Process): T | undefined =>
   of[process.draw(Math.max(1, of.length))];
-const keysUnder = ({ store }: World, prefix: string) =>
-  [...store.objects.keys()].filter((key) => key.startsWith(prefix));
 const newestOf = ({ judge }: World) => judge.commits.at(-1)?.commit;
 
 /** Makes a commit that nobody signed, or with the note of another. */
@@ -40,15 +46,10 @@ function forged(commit: Commit, entry: Partial<CommitEntry>, changes: Partial<Co
 
 const crimes: readonly Crime[] = [
   // deletes something
-  (world, process) => {
-    const key = one([...world.store.objects.keys()], process);
-    return key === undefined ? undefined : [key];
-  },
+  (_world, _process, key) => [key],
   // leaves only the beginning of something, as a disk does that loses its power
-  (world, process) => {
-    const key = one([...world.store.objects.keys()], process);
-    if (key === undefined) return undefined;
-    const { bytes } = world.store.objects.get(key)!;
+  ({ store }, process, key) => {
+    const { bytes } = store.objects.get(key)!;
     return [key, bytes.subarray(0, process.draw(bytes.length))];
   },
   // deletes a record
@@ -68,8 +69,8 @@ const crimes: readonly Crime[] = [
   },
   // puts back what an object was before
   (world, process) => {
-    const key = one([...world.store.past.keys()], process);
-    return key === undefined ? undefined : [key, one(world.store.past.get(key)!, process)!];
+    const [key, versions] = one([...world.store.past], process) ?? [];
+    return key === undefined ? undefined : [key, one(versions!, process)!];
   },
   // goes on with a commit of an old snapshot, or of another time
   (world, process) => {
@@ -91,16 +92,10 @@ const crimes: readonly Crime[] = [
     return [layout.commit(commit), forged(other, { commit }, { previous, tree }, false)];
   },
   // says that all is about to be deleted
-  (world) => [
-    layout.collecting("0123456789abcdef"),
-    seal({ keys: keysUnder(world, "private/").slice(0, 20) }),
-  ],
-  // puts one object in the place of another
-  (world, process) => {
-    const keys = [...world.store.objects.keys()];
-    const [key, other] = [one(keys, process), one(keys, process)];
-    return key === undefined || other === undefined
-      ? undefined
-      : [key, world.store.objects.get(other)!.bytes];
+  ({ store }) => {
+    const keys = [...store.objects.keys()].filter((each) => each.startsWith("private/")).slice(0, 20);
+    return [layout.collecting("0123456789abcdef"), seal({ keys })];
   },
+  // puts one object in the place of another
+  ({ store }, _process, key, other) => [key, store.objects.get(other)!.bytes],
 ];

@@ -51,7 +51,6 @@ export class Process {
 
 interface Happening {
   at: number;
-  order: number;
   process: Process | undefined;
   run: () => void;
   off: boolean;
@@ -71,10 +70,10 @@ export class Kernel {
   fetch: (from: Process, url: string, given: Asked) => Promise<unknown> = async () => {
     throw new TypeError("fetch failed");
   };
-  readonly #heap: Happening[] = [];
+  /** The next one is the last. */
+  readonly #ahead: Happening[] = [];
   readonly #processes: Process[] = [];
   #running: Process | undefined;
-  #order = 0;
   #failure: unknown;
 
   constructor(now: number) {
@@ -92,9 +91,8 @@ export class Kernel {
 
   /** Lets something happen at a time; with a process, unless that is gone by then. Returns what prevents it. */
   at(at: number, process: Process | undefined, run: () => void): () => void {
-    this.#order += 1;
-    const happening = { at: Math.max(at, this.now), order: this.#order, process, run, off: false };
-    push(this.#heap, happening);
+    const happening = { at: Math.max(at, this.now), process, run, off: false };
+    this.#ahead.splice(this.#ahead.findLastIndex((each) => each.at > happening.at) + 1, 0, happening);
     return () => {
       happening.off = true;
     };
@@ -152,7 +150,7 @@ export class Kernel {
     });
     try {
       for (let count = 0; ; count += 1) {
-        const next = pop(this.#heap);
+        const next = this.#ahead.pop();
         if (!next) break;
         must("all that happens comes to an end", count < mostHappenings, () => `at ${next.at}`);
         const { process, run, off } = next;
@@ -169,32 +167,4 @@ export class Kernel {
       hostedBy(undefined);
     }
   }
-}
-
-const isBefore = (a: Happening, b: Happening) => a.at < b.at || (a.at === b.at && a.order < b.order);
-
-function push(heap: Happening[], item: Happening): void {
-  let at = heap.push(item) - 1;
-  for (let up = (at - 1) >> 1; at > 0 && isBefore(item, heap[up]!); up = (at - 1) >> 1) {
-    heap[at] = heap[up]!;
-    at = up;
-  }
-  heap[at] = item;
-}
-
-function pop(heap: Happening[]): Happening | undefined {
-  const [first] = heap;
-  const last = heap.pop();
-  if (!last || heap.length === 0) return first;
-  let at = 0;
-  for (;;) {
-    let down = 2 * at + 1;
-    if (down >= heap.length) break;
-    if (down + 1 < heap.length && isBefore(heap[down + 1]!, heap[down]!)) down += 1;
-    if (!isBefore(heap[down]!, last)) break;
-    heap[at] = heap[down]!;
-    at = down;
-  }
-  heap[at] = last;
-  return first;
 }

@@ -25,6 +25,14 @@ export type FaultKind = (typeof faultKinds)[number];
 /** Of a thousand operations, how many meet each fault. */
 export type Climate = Partial<Record<FaultKind, number>>;
 
+/** What a plan says of the store. */
+interface StorePlan {
+  climate: Climate;
+  likeS3: boolean;
+  /** Faults that are left out. */
+  without: ReadonlySet<string>;
+}
+
 const second = 1000;
 /** After so long a request without an answer counts as failed. */
 const patience = 30 * second;
@@ -36,9 +44,7 @@ export class Store {
   readonly objects = new Map<string, Stored>();
   readonly #kernel: Kernel;
   readonly #watch: Watch;
-  readonly #climate: Climate;
-  readonly #likeS3: boolean;
-  readonly #without: ReadonlySet<string>;
+  readonly #plan: StorePlan;
   /** The faults that were met: the number of the process and of its operation. */
   readonly met: string[] = [];
   #changes = 0;
@@ -46,16 +52,10 @@ export class Store {
   /** What objects were before. */
   readonly past = new Map<string, Buffer[]>();
 
-  constructor(
-    kernel: Kernel,
-    watch: Watch,
-    { climate, likeS3, without }: { climate: Climate; likeS3: boolean; without: ReadonlySet<string> },
-  ) {
+  constructor(kernel: Kernel, watch: Watch, plan: StorePlan) {
     this.#kernel = kernel;
     this.#watch = watch;
-    this.#climate = climate;
-    this.#likeS3 = likeS3;
-    this.#without = without;
+    this.#plan = plan;
   }
 
   /** Changes an object at once, as `process` or as nobody that is watched. */
@@ -69,7 +69,7 @@ export class Store {
       this.objects.delete(key);
       const { now } = this.#kernel;
       // S3 tells seconds, and the MD5 of the content; a directory tells every change apart.
-      const told = this.#likeS3
+      const told = this.#plan.likeS3
         ? { modified: now - (now % second), tag: hash("md5", bytes) }
         : { modified: now, tag: `${this.#changes}` };
       this.objects.set(key, { bytes, ...told });
@@ -89,7 +89,7 @@ export class Store {
         if (key.startsWith(prefix))
           found.push({ key, bytes: bytes.length, modified: new Date(modified), tag });
       // S3 lists by name; a directory as it likes.
-      return this.#likeS3 ? found.sort((a, b) => (a.key < b.key ? -1 : 1)) : found;
+      return this.#plan.likeS3 ? found.sort((a, b) => (a.key < b.key ? -1 : 1)) : found;
     };
     return {
       location: "store",
@@ -139,10 +139,10 @@ export class Store {
     let at = process.draw(1000);
     if (this.calm) return undefined;
     for (const kind of faultKinds) {
-      at -= this.#climate[kind] ?? 0;
+      at -= this.#plan.climate[kind] ?? 0;
       if (at >= 0) continue;
       const name = `${process.name}:${process.operations}`;
-      if (this.#without.has(name)) return undefined;
+      if (this.#plan.without.has(name)) return undefined;
       this.met.push(name);
       return kind;
     }
