@@ -102,7 +102,7 @@ print(json.dumps([[char, fold(char)] for char in known if unicodedata.category(c
   const snapshots: string[] = [];
 
   beforeAll(async () => {
-    proxy = await startTestProxy({ empty: true });
+    proxy = await startTestProxy({ empty: true, pollSeconds: 0.1 });
     key = await proxy.issue();
     for (const markets of [before, now]) {
       const { snapshotId } = await publishRecords(proxy.storage, markets, 700 + snapshots.length, {
