@@ -76,6 +76,7 @@ export async function readPrevious(
   const pages = [...tables.values()].flatMap((table) => table.pages);
   const wanted = new Map(pages.map((page) => [layout.page(page.hash), page]));
   const presentPages = await presentOf(wanted, [layout.page.prefix]);
+  // A getter that named `wanted` would keep the names of all pages in memory.
   const wantedObjects = named.size + wanted.size;
   const segments = placeSegments(manifest.segments, tables, presentPages);
   for (const [key, bytes] of presentPages) present.set(key, bytes);

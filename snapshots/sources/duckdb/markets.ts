@@ -35,11 +35,11 @@ export async function* readMarkets(
 ): AsyncGenerator<RenderedMarket[]> {
   const read: Reading = { oneStream: knownRows !== undefined, where: range ? withinRange(range) : "true" };
   try {
-    const load = (session: DuckDBConnection) => loadKnownRows(session, knownRows!.digests);
-    const isKnown =
-      knownRows && source.groups.length > 0 && (await withConnection(source.instance, load)) > 0;
-    // Where only files are new, there is nothing to compare: a table of their rows would take memory for nothing.
-    if (isKnown) read.kept = knownRows.kept;
+    if (knownRows && source.groups.length > 0) {
+      const load = (session: DuckDBConnection) => loadKnownRows(session, knownRows.digests);
+      // Where only files are new, no row is known, and a table of all new rows would take memory for nothing.
+      if ((await withConnection(source.instance, load)) > 0) read.kept = knownRows.kept;
+    }
     for (const group of source.groups.flatMap(numberable)) yield* readGroup(source, group, read);
     await refuseChangedFiles(source);
   } catch (error) {
@@ -56,9 +56,9 @@ function numberable(group: FileGroup): FileGroup[] {
 }
 
 interface Reading {
-  /** Takes the known rows, with which the others are compared; undefined without any. */
+  /** Takes the files of known rows. Without it no row is compared with any. */
   kept?: FileNumbers;
-  /** Whether files are read one after the other: where rows or files are known, few are left to stream. */
+  /** Whether one stream reads all files: where a snapshot has rows already, few are left to stream. */
   oneStream: boolean;
   /** SQL for the rows to read. */
   where: string;

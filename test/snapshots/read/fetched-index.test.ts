@@ -21,8 +21,8 @@ import { memoryStorage } from "../../helpers/store/storages.ts";
 import type { Objects } from "../../helpers/store/tamper.ts";
 import { testFolder } from "../../helpers/store/test-folder.ts";
 
-// A key's owner can sign an index of any bytes. The module that readers are served gets such, with every hash right. That
-// its two sorts of loops find the same is tried in test/snapshots/index/slice-kernel.test.ts.
+// A key's owner can sign an index of any bytes. The module that readers are served gets such, with every hash right.
+// That its two sorts of loops find the same is tried in test/snapshots/index/slice-kernel.test.ts.
 
 const seed = Number(process.env.SEED ?? Date.now() % 2 ** 31);
 const runs = Number(process.env.HOSTILE ?? 400);

@@ -258,11 +258,11 @@ const makings: Record<string, (key: string, o: Objects) => Uint8Array | undefine
 };
 
 /**
- * The attacks of attacks.txt, one a line; then what a new proxy shows that trusts a key, and one that asks for two witnesses; what proxies
- * show that knew six and seven commits; what proxies show that trust nobody, a new one and one that knew seven; what a
- * publisher makes; and rollback, export, diff and gc, in one word where they agree; then the kinds of objects that
- * verify names, and those that it names after the publish. A number with ! is shown by a proxy that says why it holds
- * back the newest. Lines that begin with > are among what is told.
+ * The attacks of attacks.txt, one a line; then what a new proxy shows that trusts a key, and one that asks for two
+ * witnesses; what proxies show that knew six and seven commits; what proxies show that trust nobody, a new one and one
+ * that knew seven; what a publisher makes; and rollback, export, diff and gc, in one word where they agree; then the
+ * kinds of objects that verify names, and those that it names after the publish. A number with ! is shown by a proxy
+ * that says why it holds back the newest. Lines that begin with > are among what is told.
  */
 const table = readFileSync(new URL("attacks.txt", import.meta.url), "utf8");
 
