@@ -13,7 +13,6 @@ import {
   refusalsOf,
   refusedBy,
   replaced,
-  replacedDimensions,
   sourceFixtures,
   start,
   withSources,
@@ -31,13 +30,6 @@ const mkfifo = (args: string[]) => promisify(execFile)("mkfifo", args);
 const linked = (path: string, target: string) => rm(path, { force: true }).then(() => symlink(target, path));
 
 describe("files", () => {
-  test("no sources at all", async () => {
-    const empty = join(fixtures.folder, "nothing here");
-    const refusals = await refusalsOf(empty);
-    expect(refusals.map(({ file }) => file)).toEqual(["markets.parquet", "protocol_scores.parquet"]);
-    expect(refusals[0]?.rule).toContain("is missing");
-  });
-
   test.each<[string, (path: string) => Promise<unknown>, RegExp, string?]>([
     ["empty", (path) => truncate(path, 0), unreadable],
     ["cut short by a byte", async (path) => truncate(path, (await readFile(path)).length - 1), unreadable],
@@ -73,33 +65,8 @@ describe("files", () => {
     ]);
   });
 
-  test.each([
-    ["markets", "category", replaced("markets", "category", "'ZZ marked'")],
-    ["markets", "dimensions", replacedDimensions("struct_update(d, name := 'ZZ marked')")],
-    ["protocol_scores", "evidence_hash", replaced("scores", "evidence_hash", "'ZZ marked'")],
-    [
-      "protocol_scores",
-      "metadata",
-      replaced("scores", "metadata", "struct_update(metadata, tvl := 'ZZ marked')"),
-    ],
-  ])("invalid UTF-8 in %s.%s", async (source, column, query) => {
-    const directory = await fixtures.write({ [source]: query }, ", COMPRESSION uncompressed");
-    const path = join(directory, `${source}.parquet`);
-    const bytes = await readFile(path);
-    for (let at = bytes.indexOf("ZZ marked"); at >= 0; at = bytes.indexOf("ZZ marked", at))
-      bytes.set([0xc3, 0x28], at);
-    await writeFile(path, bytes);
-    const told = { file: `${source}.parquet`, column, rule: "must be valid UTF-8" };
-    const [refusal] = await refusalsOf(directory);
-    expect(refusal).toMatchObject({ ...told, value: expect.stringContaining("marked") });
-  });
-
-  test("names with wildcards, quotes and links are taken as they are", async () => {
-    // As patterns, the first matches the second, the third all of them, and the folder's name not even itself.
-    const odd = ["day1", "[x]/day[1]", "[x]/*", `[x]/it's [a] "*" file?`, "back\\slash"];
-    const part = (n: number) => `FROM markets WHERE n < 20 AND n % ${odd.length} = ${n}`;
-    const files = odd.map((name, n) => [`markets/${name}`, part(n)] as const);
-    const directory = await fixtures.write(Object.fromEntries(files));
+  test("links are followed, also one in the place of the sources and one to a folder of files", async () => {
+    const directory = await fixtures.write({ "markets/own": "FROM markets WHERE n < 20" });
     const elsewhere = await fixtures.write({ markets: "FROM markets WHERE n >= 20" });
     await symlink(join(elsewhere, "markets.parquet"), join(directory, "markets/linked.parquet"));
     expect((await readAll(directory)).markets).toHaveLength(40);
@@ -111,16 +78,6 @@ describe("files", () => {
     await symlink(join(fixtures.folder, "moved"), join(both, "markets/2025"));
     await rm(join(fixtures.folder, "moved/protocol_scores.parquet"));
     expect((await readAll(both)).markets).toHaveLength(40);
-  });
-
-  test("folders named like Hive partitions add no columns", async () => {
-    const directory = await fixtures.write({
-      "markets/composite=1/a": "FROM markets WHERE n < 20",
-      "markets/composite=2/a": "FROM markets WHERE n >= 20",
-    });
-    const { markets, warnings } = await readAll(directory);
-    expect(warnings).toEqual([]);
-    expect(Math.min(...markets.map(({ values }) => values.composite))).toBeGreaterThanOrEqual(300);
   });
 });
 
@@ -160,22 +117,6 @@ test("an error that no file explains passes through", async () => {
   const starved = withSources(directory, readMarkets, { memoryMegabytes: 1 });
   await expect(starved).rejects.toThrow("Out of Memory");
   await expect(starved).rejects.not.toBeInstanceOf(SourceRefusal);
-});
-
-test("reading can stop early, and again", async () => {
-  const directory = await fixtures.write({});
-  await withSources(directory, async (sources) => {
-    for (let times = 0; times < 3; times += 1) {
-      for await (const rows of sources.markets()) {
-        expect(rows.length).toBeGreaterThan(0);
-        break;
-      }
-    }
-    const failing = readMarkets(sources, () => {
-      throw new Error("the caller's own");
-    });
-    await expect(failing).rejects.toThrow("the caller's own");
-  });
 });
 
 test("a text of a script's table that takes all memory is refused with its row", async () => {

@@ -3,74 +3,11 @@ import { join } from "node:path";
 import { DuckDBStructType, LIST, MAP, STRUCT, VARCHAR } from "@duckdb/node-api";
 import { describe, expect, test } from "vitest";
 import { faultyName, matchAny } from "../../../snapshots/sources/contract/match-columns.ts";
-import {
-  readAll,
-  refusalsOf,
-  replacedDimensions,
-  type SourceFiles,
-  sourceFixtures,
-} from "../../helpers/publish/sources.ts";
+import { readAll, refusalsOf, replacedDimensions, sourceFixtures } from "../../helpers/publish/sources.ts";
 
 const fixtures = sourceFixtures();
 
-/** Sources with names that DuckDB cannot write: each name is put in the place of another of its length. */
-async function writeWith(names: Record<string, string>, files: SourceFiles): Promise<string> {
-  const directory = await fixtures.write(files, ", COMPRESSION uncompressed");
-  const path = join(directory, "markets.parquet");
-  let bytes = (await readFile(path)).toString("latin1");
-  for (const [written, name] of Object.entries(names)) bytes = bytes.replaceAll(written, name);
-  await writeFile(path, Buffer.from(bytes, "latin1"));
-  return directory;
-}
-
-/** SQL of a dimension, `d`, with another member before its own. */
-const withBefore = (name: string) => `struct_pack(${name} := 'foreign', key := d.key, "name" := d.name,
-  score := d.score, weight := d.weight, description := d.description, evidence := d.evidence,
-  "references" := d."references", computation := d.computation)`;
-
 describe("names that differ only in case", () => {
-  test("a foreign column or member before the contract's is ignored under its own name", async () => {
-    const { warnings: _, ...plain } = await readAll(await fixtures.write({}));
-    const query = `SELECT 'x' AS CATEGORQ, 7 AS "Resolved_aq", * FROM (${replacedDimensions(withBefore("KEQ"))})`;
-    const names = { CATEGORQ: "CATEGORY", Resolved_aq: "Resolved_at", KEQ: "KEY" };
-    const { warnings, ...rows } = await readAll(await writeWith(names, { markets: query }));
-    const ignored = "markets: ignored columns and members that the contract does not name";
-    expect([...warnings, rows]).toEqual([`${ignored}: CATEGORY, Resolved_at, dimensions[].KEY`, plain]);
-    const broken = `SELECT * REPLACE (CASE WHEN n = 7 THEN 1001 ELSE composite END AS composite)
-      FROM (${query}) ORDER BY n`;
-    expect(await refusalsOf(await writeWith(names, { markets: broken }))).toMatchObject([
-      { row: expect.stringMatching(/^row 7 /), column: "composite", value: "1001" },
-    ]);
-  });
-
-  test("a column or member twice is refused", async () => {
-    const query = `SELECT 'x' AS categorq, * FROM (${replacedDimensions(withBefore("namq"))})`;
-    const directory = await writeWith({ categorq: "category", namq: "name" }, { markets: query });
-    expect(await refusalsOf(directory)).toEqual([
-      { file: "markets.parquet", column: "category", rule: "must not be there twice" },
-      { file: "markets.parquet", column: "dimensions[].name", rule: "must not be there twice" },
-    ]);
-  });
-
-  test("members whose names the file chooses are refused, and none is published under an invented name", async () => {
-    const value = `struct_update(d, "references" := [{'link': 'a', 'LINQ': 'b'}])`;
-    const directory = await writeWith({ LINQ: "LINK" }, { markets: replacedDimensions(value) });
-    const [column, rule] = ["dimensions[].references[].LINK", "must differ from link in more than case"];
-    expect(await refusalsOf(directory)).toEqual([{ file: "markets.parquet", column, rule }]);
-  });
-
-  test("a key twice in a map is refused, and keys that differ in case are published as they are", async () => {
-    const query = (keys: string) =>
-      replacedDimensions(`struct_update(d, "references" := [map_from_entries([${keys}])])`);
-    const twice = query("('key_a', 1), ('Key_a', 2), ('key_q', 3)");
-    const [refusal] = await refusalsOf(await writeWith({ key_q: "key_a" }, { markets: twice }));
-    const rule = "must not be the name of two members of one object";
-    expect(refusal).toMatchObject({ column: "dimensions[0].references[0]", value: '"key_a"', rule });
-    const others = query("('__proto__', 1), ('key', 2), ('KEY', 3)");
-    const { markets } = await readAll(await fixtures.write({ markets: others }));
-    expect(markets[0]!.json).toContain('"references":[{"__proto__":1,"key":2,"KEY":3}]');
-  });
-
   const struct = (...names: string[]) => new DuckDBStructType(names, Array(names.length).fill(VARCHAR));
   test.for([
     [struct("a", "", "b"), '.""', "must have a name"],

@@ -1,9 +1,11 @@
 import { readFileSync } from "node:fs";
+import { readFile, writeFile } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { beforeAll, expect, test } from "vitest";
 import { protocolDimensionKeys } from "../../../schemas/protocol.ts";
+import { HistoricalMarket, ProtocolScore } from "../../../schemas/records.ts";
 import { exitCodeOf, exitCodes } from "../../../scripts/cli.ts";
 import {
   contractJsonSchema,
@@ -18,6 +20,7 @@ import {
   readAll,
   refusalsOf,
   refusedBy,
+  type SourceContent,
   sourceFixtures,
 } from "../../helpers/publish/sources.ts";
 import { countingStorage, memoryStorage } from "../../helpers/store/storages.ts";
@@ -44,6 +47,9 @@ interface Row {
 
 const whole = readFileSync(new URL("values.txt", import.meta.url), "utf8").replace(/^(#.*)?\n/gm, "");
 const rules = new Map([...whole.matchAll(/^: (\w+) \| (.*)$/gm)].map(([, name, rule]) => [name!, rule!]));
+/** A text with what its {names} stand for. */
+const spelled = (text: string): string =>
+  text.replace(/\{(\w+)\}/g, (written, name) => (rules.has(name) ? spelled(rules.get(name)!) : written));
 /** By kind: what a section is about, and its lines. */
 const sections = Map.groupBy(
   whole
@@ -106,7 +112,8 @@ const valueAt = (json: string, path: string): unknown =>
 
 const numberOf = ({ row }: Refusal) => Number(/^row (\d+)/.exec(row ?? "")?.[1]);
 const byNumber = (a: Refusal, b: Refusal) => numberOf(a) - numberOf(b);
-const byColumn = (a: { column?: string }, b: { column?: string }) => (a.column! < b.column! ? -1 : 1);
+const byColumn = (...[a, b]: Pick<Refusal, "file" | "column">[]) =>
+  `${a!.file} ${a!.column}` < `${b!.file} ${b!.column}` ? -1 : 1;
 
 let names: Record<Source, string[]>;
 beforeAll(async () => {
@@ -115,8 +122,10 @@ beforeAll(async () => {
   names = { markets: await namesOf("id", "markets"), protocol_scores: await namesOf("slug", "scores") };
 });
 
+const tables = { markets: "markets", protocol_scores: "scores" };
+
 /** Sources in which the value of each row stands in a row of its own, the n-th in row n. */
-async function withValues(source: Source, rows: readonly Row[]): Promise<string> {
+async function withValues(source: Source, rows: readonly Row[], table = tables[source]): Promise<string> {
   expect(rows.length).toBeLessThanOrEqual(names[source].length);
   const changes = Map.groupBy(rows.entries(), ([, { path }]) => partsOf(path)[0]!);
   const columns = [...changes].map(([column, all]) => {
@@ -126,18 +135,16 @@ async function withValues(source: Source, rows: readonly Row[]): Promise<string>
     });
     return `CASE ${cases.join(" ")} ELSE ${column} END AS ${column}`;
   });
-  const table = source === "markets" ? "markets" : "scores";
   return fixtures.write({ [source]: `SELECT * REPLACE (${columns.join(", ")}) FROM ${table} ORDER BY n` });
 }
 
-/** Sources in which all rows have the values, whose types differ from what they should be. */
-function withTypes(source: Source, rows: readonly Row[]): Promise<string> {
+/** A query for rows that have these values, whose types differ from what they should be. */
+function withTypes(source: Source, rows: readonly Row[]): string {
   const columns = rows.map(({ path, sql }) => {
     const [column = "", ...within] = partsOf(path);
     return `${placed(column, within, sql)} AS ${column}`;
   });
-  const table = source === "markets" ? "markets" : "scores";
-  return fixtures.write({ [source]: `SELECT * REPLACE (${columns.join(", ")}) FROM ${table}` });
+  return `SELECT * REPLACE (${columns.join(", ")}) FROM ${tables[source]}`;
 }
 
 /** A validator of the contract as JSON Schema 2020-12. It comes with what checks the description of the API. */
@@ -162,6 +169,16 @@ async function jsonRows(source: Source, directory: string): Promise<object[]> {
 }
 
 const isSound = (source: Source, row: object) => isValid(row, `#/$defs/${source}`);
+
+/** Rules of which readers know nothing: they came later than records that break them, or bound what is read. */
+const onlySources = /^(early|late|control)$|characters$/;
+const recordOf = { markets: HistoricalMarket, protocol_scores: ProtocolScore };
+/** Whether a row would be a record as readers take it. */
+const isRecord = (source: Source, row: object) => {
+  const name = (_: string, letter: string) => letter.toUpperCase();
+  const text = JSON.stringify(row).replace(/"\w+":/g, (member) => member.replace(/_(\w)/g, name));
+  return recordOf[source].safeParse(JSON.parse(text)).success;
+};
 
 /** What a schema cannot say: a time that depends on the run, and lengths in bytes. */
 const beyondSchema = ({ rule, sql }: Row) => rule === "late" || (rule === "label" && /[^ -~]/.test(sql));
@@ -207,9 +224,13 @@ test.for(sections.get("values")!)("values of $title: refused", async ({ source, 
       rule: ruleOf(row),
     })),
   );
-  const verdicts = (await jsonRows(source, directory)).map((row) => isSound(source, row));
-  for (const [n, row] of rows.entries())
+  const all = await jsonRows(source, directory);
+  const verdicts = all.map((row) => isSound(source, row));
+  for (const [n, row] of rows.entries()) {
     if (!beyondSchema(row)) expect([row.path, row.sql, verdicts[n]]).toEqual([row.path, row.sql, false]);
+    if (!onlySources.test(row.rule))
+      expect([row.path, row.sql, isRecord(source, all[n]!)]).toEqual([row.path, row.sql, false]);
+  }
   expect(verdicts.slice(rows.length)).not.toContain(false);
 });
 
@@ -226,71 +247,80 @@ function grouped(rows: readonly Row[]): Row[][] {
 }
 
 test.for(sections.get("types")!)("types of $title: refused", async ({ source, lines }) => {
-  for (const rows of grouped(lines.flatMap(rowsOf))) {
-    const refusals = await refusalsOf(await withTypes(source, rows));
-    const wanted = rows.map((row) => ({
-      file: `${source}.parquet`,
+  const groups = grouped(lines.flatMap(rowsOf)).map((rows, n) => ({ rows, file: `${source}/${n}` }));
+  const files = groups.map(({ rows, file }) => [file, withTypes(source, rows)]);
+  const refusals = await refusalsOf(await fixtures.write(Object.fromEntries(files)));
+  const wanted = groups.flatMap(({ rows, file }) =>
+    rows.map((row) => ({
+      file: `${file}.parquet`,
       column: row.path,
       value: expected(row.shown),
       rule: ruleOf(row),
-    }));
-    expect(refusals.toSorted(byColumn)).toEqual(wanted.toSorted(byColumn));
-  }
+    })),
+  );
+  expect(refusals.toSorted(byColumn)).toEqual(wanted.toSorted(byColumn));
 });
 
 test.for(sections.get("published")!)("values of $title: published", async ({ source, lines }) => {
   const rows = lines.flatMap(rowsOf);
-  const directory = await withValues(source, rows);
+  // A score for each protocol.
+  const ofMany = "(SELECT * REPLACE (concat('p', n) AS slug) FROM scores)";
+  const directory = await withValues(source, rows, source === "markets" ? undefined : ofMany);
   for (const row of await jsonRows(source, directory))
     expect([row, isSound(source, row)]).toEqual([row, true]);
   const { markets, scores } = await readAll(directory);
   const found = source === "markets" ? markets : scores.map(({ json, entry }) => ({ id: entry.slug, json }));
   for (const [n, { text, path, published }] of rows.entries()) {
-    const id = path === "slug" && source === "protocol_scores" ? JSON.parse(published!) : names[source][n];
-    const record = found.find((one) => one.id === id);
-    expect([text, valueAt(record!.json, path)]).toEqual([text, publishedOf(published!)]);
+    const own = source === "markets" ? names.markets[n] : `p${n}`;
+    const id = path === "slug" && source === "protocol_scores" ? JSON.parse(published!) : own;
+    const { json } = found.find((one) => one.id === id)!;
+    expect([text, valueAt(json, path)]).toEqual([text, publishedOf(published!)]);
+    recordOf[source].parse(JSON.parse(json));
   }
 });
 
-/** Sources in which these values, which are of one type, stand in rows of their own, where any is allowed. */
-const withAny = (rows: readonly Row[]) => {
-  const cases = rows.map(({ sql }, n) => `WHEN n = ${n} AND i = 3 THEN [${sql}]`).join(" ");
+/** A query for rows in which these values, which are of one type, stand where any is allowed, each in its row. */
+const withAny = (rows: readonly (readonly [number, Row])[]) => {
+  const cases = rows.map(([n, { sql }]) => `WHEN n = ${n} AND i = 3 THEN [${sql}]`).join(" ");
   const list = `CASE ${cases} ELSE [] END`;
-  return fixtures.write({
-    markets: `SELECT * REPLACE (list_transform(dimensions, lambda d, i: struct_update(d, "references" := ${list},
-      computation := struct_update(d.computation, raises := ${rows[0]!.published ? list : "[]"}))) AS dimensions)
-      FROM markets ORDER BY n`,
-  });
+  return `SELECT * REPLACE (list_transform(dimensions, lambda d, i: struct_update(d, "references" := ${list},
+    computation := struct_update(d.computation, raises := ${rows[0]![1].published ? list : "[]"}))) AS dimensions)
+    FROM markets WHERE n IN (${rows.map(([n]) => n)}) ORDER BY n`;
 };
 
-test("any value is published as it is, or refused with its place", async () => {
+test.for([
+  ["refused with its place", false],
+  ["published as it is", true],
+] as const)("any value is %s, or the other", async ([, published]) => {
   const all = sections.get("any")!.flatMap(({ lines }) => lines.map(anyRow));
-  const [types = []] = await fixtures.rows(`SELECT ${all.map(({ sql }) => `typeof(${sql})`).join(", ")}`);
-  const groups = Map.groupBy(all.entries(), ([n, { published }]) => `${types[n]} ${published === undefined}`);
-  for (const group of groups.values()) {
-    const rows = group.map(([, row]) => row);
-    const directory = await withAny(rows);
-    if (rows[0]!.published === undefined) {
-      const refusals = await refusalsOf(directory);
-      // What is too large is so for its column, too.
-      const inside = refusals.filter(({ column }) => column !== "dimensions");
-      expect(inside.toSorted(byNumber)).toMatchObject(
-        rows.map((row, n) => ({
-          row: `row ${n} (${names.markets[n]})`,
-          column: `${row.path}${row.inside}`,
-          value: expected(row.shown),
-          rule: ruleOf(row),
-        })),
-      );
-      continue;
-    }
-    const { markets } = await readAll(directory);
-    for (const [n, { text, path, published }] of rows.entries()) {
-      const { json } = markets.find(({ id }) => id === names.markets[n])!;
-      const [value, found] = [publishedOf(published!), valueAt(json, path)];
-      const raised = valueAt(json, "dimensions[2].computation.raises[0]");
-      expect([text, found, raised]).toEqual([text, value, value]);
-    }
+  const rows = all.filter((row) => (row.published !== undefined) === published);
+  const [types = []] = await fixtures.rows(`SELECT ${rows.map(({ sql }) => `typeof(${sql})`).join(", ")}`);
+  const groups = [...Map.groupBy(rows.entries(), ([n]) => types[n]).values()];
+  const files = groups.map((group, n) => [`markets/${n}`, withAny(group)]);
+  const directory = await fixtures.write(Object.fromEntries(files));
+  if (!published) {
+    const refusals = await refusalsOf(directory);
+    // What is too large is so for its column, too.
+    const inside = refusals.filter(({ column }) => column !== "dimensions");
+    const wanted = groups.flatMap((group, file) =>
+      group.map(([n, row], place) => ({
+        file: `markets/${file}.parquet`,
+        row: `row ${place} (${names.markets[n]})`,
+        column: `${row.path}${row.inside}`,
+        value: expected(row.shown),
+        rule: ruleOf(row),
+      })),
+    );
+    const byRow = (...[a, b]: Pick<Refusal, "row">[]) => (a!.row! < b!.row! ? -1 : 1);
+    expect(inside.toSorted(byRow)).toEqual(wanted.toSorted(byRow));
+    return;
+  }
+  const { markets } = await readAll(directory);
+  for (const [n, { text, path, published }] of rows.entries()) {
+    const { json } = markets.find(({ id }) => id === names.markets[n])!;
+    const [value, found] = [publishedOf(published!), valueAt(json, path)];
+    const raised = valueAt(json, "dimensions[2].computation.raises[0]");
+    expect([text, found, raised]).toEqual([text, value, value]);
   }
 });
 
@@ -305,19 +335,48 @@ const linesOf = (text: string) => {
   return names ? names.split(" ").map((name) => before + name + after) : [text.slice(2)];
 };
 
+/** Sources of queries by file. `bytes` in their files take the place of others, as DuckDB would not write them. */
+async function writeLines(lines: readonly string[]): Promise<string> {
+  const all = lines.map((line) => /^(bytes )?(.+?) = (.*)$/.exec(spelled(line))!.slice(1));
+  const [bytes = [], queries = []] = [true, false].map((wanted) => all.filter(([is]) => !!is === wanted));
+  const files = Object.fromEntries(queries.map(([, name, query]) => [name, query!]));
+  const { options = bytes.length > 0 ? "COMPRESSION uncompressed" : "", ...own } = files;
+  const directory = await fixtures.write(own, options && `, ${options}`);
+  for (const name of bytes.length > 0 ? Object.keys(own) : []) {
+    const path = join(directory, `${name}.parquet`);
+    let content = await readFile(path, "latin1");
+    for (const [, from, to] of bytes) content = content.replaceAll(from!, JSON.parse(`"${to}"`));
+    await writeFile(path, content, "latin1");
+  }
+  return directory;
+}
+
+/** The lines of a section that tell what is said, and the others. */
+const toldIn = (lines: readonly string[]) =>
+  [true, false].map((told) => lines.filter((line) => line.startsWith("- ") === told)) as [string[], string[]];
+
 test.for(sections.get("files")!)("files are refused, and nothing is written: $title", async ({ lines }) => {
-  const [refused, queries] = [true, false].map((told) =>
-    lines.filter((line) => line.startsWith("- ") === told),
-  );
-  const files = queries!.map((line) => /^(\S+) = (.*)$/.exec(line)!.slice(1));
-  const directory = await fixtures.write(Object.fromEntries(files));
+  const [refused, queries] = toldIn(lines);
+  const directory = await writeLines(queries);
   const storage = countingStorage(memoryStorage(store));
   const error = await refusedBy(publishSources(directory, storage, fixtures.folder));
   const told = error.message.replace(/[0-9a-f]{8}-[0-9a-f-]{27}/g, "ID").split("\n");
-  expect(told).toEqual(refused!.flatMap(linesOf));
+  expect(told).toEqual(refused.flatMap(linesOf));
   expect(exitCodeOf(error)).toBe(exitCodes.refused);
   expect(storage.written()).toEqual([]);
   expect(await checkedRefusals(directory)).toEqual(expect.arrayContaining([...error.refusals]));
+});
+
+let plain: SourceContent;
+beforeAll(async () => {
+  plain = await readAll(await fixtures.write({}));
+});
+
+// That what is read are the rows which another Parquet reader finds is seen where they are served: walks.test.ts.
+test.for(sections.get("same")!)("files give what plain ones give: $title", async ({ lines }) => {
+  const [warnings, queries] = toldIn(lines);
+  const told = warnings.map((line) => line.slice(2));
+  expect(await readAll(await writeLines(queries))).toEqual({ ...plain, warnings: told });
 });
 
 const points = [0, 7, 8, 11, 12, 14, 27, 31, 127, 128, 133, 155, 159, 0xe0000, 0xe0041, 0xe007f];
