@@ -17,7 +17,9 @@ import { signatureLine } from "../../snapshots/trust/notes/signed-note.ts";
 import { judgeNote, Trust } from "../../snapshots/trust/trust.ts";
 import { type LogProof, randomProofs } from "../helpers/archive/random-proofs.ts";
 import { findWitness } from "../helpers/servers/witness.ts";
+import { alteredText } from "../helpers/store/altered.ts";
 import { isConsistent } from "../helpers/store/consistency.ts";
+import { drawing } from "../helpers/store/drawing.ts";
 import { testKey } from "../helpers/store/signing.ts";
 import { testFolder } from "../helpers/store/test-folder.ts";
 import { python, pythonSays } from "./python.ts";
@@ -25,10 +27,10 @@ import { python, pythonSays } from "./python.ts";
 // Verifiers that others wrote, or that were written from the specification alone, say of each proof what ours say. What
 // the client makes of logs by their tiles is in log-proofs.test.ts.
 
-// All with CONFORMANCE=all. SEED gives the proofs of a run again.
-const count = process.env.CONFORMANCE === "all" ? 2000 : 200;
+// SEED gives the proofs of a run again, and PROOFS so many of them.
+const count = Number(process.env.PROOFS ?? 200);
 const seed = Number(process.env.SEED ?? Math.floor(Math.random() * 2 ** 31));
-const proofs = randomProofs(count, seed);
+const proofs = await randomProofs(count, seed);
 const programs = findWitness();
 
 /** What a verifier finds: the signature right, the entry in the log, the log a continuation of the one before. */
@@ -68,13 +70,11 @@ const hashes = (path: readonly string[]) => path.map((hash) => Buffer.from(hash,
  * Go passes over bits that the last digit of base64 has too many, and takes capitals in the id of a key. Ours refuse
  * what can be spelled in two ways.
  */
-function isSpelledOnce({ key, answer: { checkpoint } }: LogProof): boolean {
-  const words = checkpoint.slice(checkpoint.lastIndexOf("\n\n") + 2).split(/[ \n]/);
-  const encoded = words.filter((word) => /^[A-Za-z0-9+/]+={0,2}$/.test(word) && word.length % 4 === 0);
-  return (
-    /^[^+]*\+[^A-F+]*\+/.test(key) &&
-    encoded.every((word) => Buffer.from(word, "base64").toString("base64") === word)
-  );
+function isSpelledOnce(note: string): boolean {
+  const encoded = note
+    .split(/[ \n]/)
+    .filter((word) => /^[A-Za-z0-9+/]+={0,2}$/.test(word) && word.length % 4 === 0);
+  return encoded.every((word) => Buffer.from(word, "base64").toString("base64") === word);
 }
 
 /** The lines that a program answers to these on its input. */
@@ -86,7 +86,7 @@ async function answered(program: string, lines: readonly unknown[], ...args: str
 
 /** Fails with the proofs of which two verifiers say something else. */
 function expectSame<Said>(them: readonly Said[], us: readonly Said[]): void {
-  const differing = proofs.flatMap(({ leaves: _, ...proof }, n) => {
+  const differing = proofs.flatMap((proof, n) => {
     const [theirs, own] = [them, us].map((said) => JSON.stringify(said[n]));
     return theirs === own ? [] : [{ theirs, own, proof: JSON.stringify(proof) }];
   });
@@ -112,17 +112,20 @@ test.skipIf(!programs)("Go's sumdb/note and sumdb/tlog say the same", async () =
     return { key, note, entry, index: commit - 1, inclusion, before, consistency };
   });
   const said = await answered(programs!.monitor, given);
-  expectSame(
-    said.map((line, n) => (isSpelledOnce(proofs[n]!) ? JSON.parse(line) : nothing)),
-    verdicts,
-  );
+  const readers = said.map((line, n) => {
+    const { key, answer } = proofs[n]!;
+    return /^[^+]*\+[^A-F+]*\+/.test(key) && isSpelledOnce(answer.checkpoint) ? JSON.parse(line) : nothing;
+  });
+  expectSame(readers, verdicts);
 });
 
 test.skipIf(!python)("the client in Python, which shares no code with ours, says the same", async () => {
-  const said = pythonSays(proofs.map(({ key, answer }) => ({ text: JSON.stringify(answer), key })));
+  // Ed25519 takes long there.
+  const some = proofs.slice(0, count * 0.4);
+  const said = pythonSays(some.map(({ key, answer }) => ({ text: JSON.stringify(answer), key })));
   expectSame(
-    said.map((id, n) => id === proofs[n]!.answer.snapshotId),
-    whole,
+    said.map((id, n) => id === some[n]!.answer.snapshotId),
+    whole.slice(0, some.length),
   );
 });
 
@@ -158,7 +161,7 @@ const notes = fc
     signers: fc.subarray([thief, log, log, ...witnesses]),
     // Signatures of another checkpoint in place of this one's.
     moved: fc.constantFrom(0, 0, 0, 1),
-    altered: fc.option(fc.record({ place: fc.nat(), by: fc.constantFrom(1, 2, 4) }), { freq: 2 }),
+    altered: fc.option(fc.nat(), { freq: 2 }),
   })
   .map(({ size, other, signers, moved, altered }) => {
     const textOf = (entries: number) => {
@@ -169,17 +172,12 @@ const notes = fc
       signatureLine(key, textOf(size + moved), 1_700_000_000 + size),
     );
     const note = `${textOf(size)}\n${lines.map((line) => `${line}\n`).join("")}`;
-    if (!altered) return note;
-    const place = altered.place % note.length;
-    const changed = String.fromCharCode(note.charCodeAt(place) ^ altered.by);
-    // Go's base64 passes over bits that a last digit has too many, and ours does not.
-    return /=*\n/.test(note.slice(place + 1, place + 2)) || note[place + 1] === "="
-      ? note
-      : note.slice(0, place) + changed + note.slice(place + 1);
-  });
+    return altered === null ? note : alteredText(note, drawing(altered));
+  })
+  .filter(isSpelledOnce);
 
 const folder = testFolder();
-const sample = fc.sample(notes, { numRuns: 1000, seed: 26 });
+const sample = fc.sample(notes, { numRuns: 400, seed: 26 });
 const policy = parsePolicy(Buffer.from(policyText), "policy");
 
 /** Whether our readers believe each of the sample. */
@@ -195,13 +193,13 @@ const differing = (theirs: readonly boolean[]) =>
   sample.filter((_, place) => believed[place] !== theirs[place]);
 
 test.skipIf(!programs)(
-  "the monitor believes the same of 1,000 checkpoints, altered ones among them",
+  "the monitor believes the same of 400 checkpoints, altered ones among them",
   async () => {
     const file = join(folder, "policy");
     writeFileSync(file, policyText);
     const said = await answered(programs!.monitor, sample, "-policy", file);
     expect(differing(said.map((line) => line === "true"))).toEqual([]);
-    expect(believed.filter(Boolean).length).toBeGreaterThan(100);
+    expect(believed.filter(Boolean).length).toBeGreaterThan(40);
   },
 );
 

@@ -48,12 +48,3 @@ export function proofIn(
 }
 
 const leaf = (text: string) => leafHash(Buffer.from(text));
-
-/** Every text that differs from this one in one place, by another character or by none, at every `step`th place. */
-export function* flipped(text: string, step = 1): Generator<string> {
-  for (let at = 0; at < text.length; at += step) {
-    const code = text.charCodeAt(at);
-    for (const other of [String.fromCharCode(code ^ 1), String.fromCharCode(code ^ 32), ""])
-      yield text.slice(0, at) + other + text.slice(at + 1);
-  }
-}

@@ -10,6 +10,7 @@ import { verifierText } from "../../../snapshots/trust/notes/note-keys.ts";
 import { segmentEnds } from "../../helpers/archive/odd-markets.ts";
 import { type ArchiveProxy, startArchiveProxy } from "../../helpers/http/archive-proxy.ts";
 import { market, publishRecords } from "../../helpers/publish/records.ts";
+import { alteredBytes } from "../../helpers/store/altered.ts";
 import { type Draw, drawing } from "../../helpers/store/drawing.ts";
 import { testKey } from "../../helpers/store/signing.ts";
 import { testFolder } from "../../helpers/store/test-folder.ts";
@@ -124,34 +125,16 @@ async function recordedOf(name: string, run: Operation["run"]): Promise<Operatio
   return { name, run, answers, finds: await run(clientWith(fetch)) };
 }
 
-type Choose = Draw;
-
-const flipped = (bytes: Buffer, choose: Choose, at = choose(bytes.length)): Buffer => {
-  const altered = Buffer.from(bytes);
-  altered[at]! ^= 1 << choose(8);
-  return altered;
-};
-
-const ofBytes: ((bytes: Buffer, choose: Choose) => Buffer)[] = [
-  flipped,
-  flipped,
-  (bytes, choose) => bytes.subarray(0, choose(bytes.length)),
-  (bytes, choose) => Buffer.concat([bytes, Buffer.alloc(1 + choose(5000), choose(256))]),
-  (bytes, choose) => {
-    const length = 1 + choose(Math.min(4096, bytes.length >> 1));
-    const [from, to] = [choose(bytes.length - length), choose(bytes.length - length)];
-    const altered = Buffer.from(bytes);
-    bytes.copy(altered, to, from, from + length);
-    return altered;
-  },
-  (bytes, choose) => {
-    const at = choose(bytes.length);
-    return Buffer.concat([bytes.subarray(at), bytes.subarray(0, at)]);
-  },
-];
+/** Bytes as many as these, fewer or more. */
+const alteredBody = (bytes: Buffer, choose: Draw): Buffer =>
+  [
+    () => alteredBytes(bytes, choose),
+    () => bytes.subarray(0, choose(bytes.length)),
+    () => Buffer.concat([bytes, Buffer.alloc(1 + choose(5000), choose(256))]),
+  ][Math.max(0, choose(6) - 3)]!();
 
 /** Alters one name or value of a JSON text, or leaves it out of its list. */
-function alterToken(text: string, choose: Choose): string {
+function alterToken(text: string, choose: Draw): string {
   const tokens = [...text.matchAll(/"(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?|true|false|null/g)];
   const [{ 0: token, index }, [other]] = [tokens[choose(tokens.length)]!, tokens[choose(tokens.length)]!];
   const instead = (changed: string) => text.slice(0, index) + changed + text.slice(index + token.length);
@@ -167,12 +150,12 @@ function alterToken(text: string, choose: Choose): string {
   const inner = 1 + choose(Math.max(1, token.length - 2));
   const changed = token.slice(0, inner) + String.fromCharCode(48 + choose(75)) + token.slice(inner + 1);
   const bytes = Buffer.from(token.slice(1, -1), "base64");
-  const base64 = bytes.length > 8 ? `"${flipped(bytes, choose).toString("base64")}"` : changed;
+  const base64 = bytes.length > 8 ? `"${alteredBytes(bytes, choose).toString("base64")}"` : changed;
   return [instead(changed), instead(changed), instead(base64), instead(other), without][choose(5)]!;
 }
 
 /** Alters one line: swaps it, leaves it out, doubles it, or takes another one. */
-function alterLines(lines: string[], choose: Choose): string[] {
+function alterLines(lines: string[], choose: Draw): string[] {
   const [at, other] = [choose(lines.length), choose(lines.length)];
   const [line, foreign] = [lines[at]!, otherLines[choose(otherLines.length)]!];
   return [
@@ -181,12 +164,12 @@ function alterLines(lines: string[], choose: Choose): string[] {
     lines.toSpliced(other, 0, line),
     lines.with(at, foreign),
     lines.toSpliced(at, 0, foreign),
-    lines.with(at, flipped(Buffer.from(line), choose).toString("latin1")),
+    lines.with(at, alteredBytes(Buffer.from(line), choose).toString("latin1")),
   ][choose(6)]!;
 }
 
 /** One of the headers that rows are checked by, changed. */
-function alterHeader(headers: Recorded["headers"], choose: Choose): Recorded["headers"] {
+function alterHeader(headers: Recorded["headers"], choose: Draw): Recorded["headers"] {
   const at = choose(headers.length);
   const [name, value] = headers[at]!;
   const other = /^\d+$/.test(value)
@@ -200,7 +183,7 @@ function altered(
   target: string,
   answer: Recorded,
   { answers, other }: { answers: Operation["answers"]; other: Operation },
-  choose: Choose,
+  choose: Draw,
 ): Recorded {
   const { type, body, headers } = answer;
   const { pathname } = new URL(target);
@@ -213,7 +196,7 @@ function altered(
   if (choose(8) === 0) return { ...[...answers.values()][choose(answers.size)]!, headers };
   const isLines = type.startsWith("application/x-ndjson");
   if (type.startsWith("application/octet-stream") || (isLines && choose(4) === 0))
-    return having(ofBytes[choose(ofBytes.length)]!(body, choose));
+    return having(alteredBody(body, choose));
   if (isLines) {
     if (choose(4) === 0) return { ...answer, headers: alterHeader(headers, choose) };
     const lines = alterLines(body.toString().split("\n").slice(0, -1), choose);
@@ -224,7 +207,7 @@ function altered(
     return { ...having(`${lines.join("\n")}\n`), headers: choose(2) ? counted : headers };
   }
   if (!pathname.endsWith("/historical"))
-    return having(choose(3) === 0 ? flipped(body, choose) : alterToken(`${body}`, choose));
+    return having(choose(3) === 0 ? alteredBytes(body, choose) : alterToken(`${body}`, choose));
   // What a page says of the caller and of the time is not proved.
   const { timestamp, tier, markets, ...page } = JSON.parse(`${body}`);
   const texts: string[] = markets.map((each: object) => JSON.stringify(each));

@@ -1,28 +1,31 @@
-import { writeFileSync } from "node:fs";
-import { join } from "node:path";
-import { pathToFileURL } from "node:url";
 import fc from "fast-check";
 import { beforeAll, expect, test } from "vitest";
 import { type FacetName, facetNames } from "../../../schemas/filters.ts";
 import type { HistoricalMarket } from "../../../schemas/records.ts";
 import { feedVersion } from "../../../schemas/versions.ts";
 import { wordsFor } from "../../../snapshots/index/bitmap.ts";
-import { type SliceLoops, simdLoops } from "../../../snapshots/index/slice-kernel.ts";
-import type * as Evaluator from "../../../snapshots/read/fetched-index.ts";
+import {
+  countFacets,
+  evaluate,
+  openIndex,
+  parseIndexHeader,
+  readFilter,
+  sectionsFor,
+} from "../../../snapshots/read/fetched-index.ts";
 import { type Part, PartTable } from "../../../snapshots/read/index/index-parts.ts";
 import { hasCode } from "../../../snapshots/store/errors.ts";
 import { combinations } from "../../helpers/archive/combinations.ts";
 import { type IndexParts, indexParts } from "../../helpers/archive/index-parts.ts";
 import { segmentEnds } from "../../helpers/archive/odd-markets.ts";
 import { search } from "../../helpers/http/archive-proxy.ts";
-import { bundled } from "../../helpers/http/bundled.ts";
 import { market, publishRecords } from "../../helpers/publish/records.ts";
+import { alter, alteredBytes } from "../../helpers/store/altered.ts";
+import { type Draw, drawing } from "../../helpers/store/drawing.ts";
 import { memoryStorage } from "../../helpers/store/storages.ts";
 import type { Objects } from "../../helpers/store/tamper.ts";
-import { testFolder } from "../../helpers/store/test-folder.ts";
 
-// A key's owner can sign an index of any bytes. The module that readers are served gets such, with every hash right.
-// That its two sorts of loops find the same is tried in test/snapshots/index/slice-kernel.test.ts.
+// A key's owner can sign an index of any bytes, with every hash right. That the two sorts of loops find the same is
+// tried in test/snapshots/index/slice-kernel.test.ts.
 
 const seed = Number(process.env.SEED ?? Date.now() % 2 ** 31);
 const runs = Number(process.env.HOSTILE ?? 400);
@@ -48,207 +51,75 @@ function need(holds: boolean, what: string): void {
   if (!holds) throw new Error(what);
 }
 
-/** The loops, which must write nowhere but where they may. Between counts, everything else in memory is garbage. */
-function guarded(loops: SliceLoops, garbage: number): SliceLoops {
-  const { buffer } = loops.memory;
-  const [bytes, words] = [Buffer.from(buffer), new Uint32Array(buffer)];
-  let calls = 0;
-  const writing = (from: number, to: number, work: () => void, every = 8) => {
-    need(to <= bytes.length, "a loop writes behind the memory");
-    calls += 1;
-    // Looking at all of the memory takes longer than the work.
-    if (calls % every > 0) return work();
-    const before = Buffer.from(bytes);
-    work();
-    if (before.compare(bytes, 0, from, 0, from) || before.compare(bytes, to, bytes.length, to))
-      throw new Error(`something was written outside ${from} to ${to}`);
-  };
-  words.fill(garbage);
-  return {
-    memory: loops.memory,
-    keepFrom: (result, end, ...others) => {
-      const [slices, stride, count] = others;
-      need(end - result <= 8192, "a bitmap is too long");
-      need(slices + (count - 1) * stride + end - result <= bytes.length, "there are too many slices");
-      writing(result, end, () => loops.keepFrom(result, end, ...others));
-    },
-    countFrom: (bits, bitsEnd, others, slices, stride, bounds, end) => {
-      need(bitsEnd - bits <= 8192, "a bitmap is too long");
-      for (let entry = bounds / 4; entry < end / 4; entry += 8)
-        need(slices + words[entry]! + words[entry + 1]! * stride <= bounds, "there are too many slices");
-      writing(bounds, end + 128, () => loops.countFrom(bits, bitsEnd, others, slices, stride, bounds, end));
-      // The next column is counted among the same bits.
-      words.fill(garbage, slices / 4, bounds / 4);
-      words.fill(garbage, end / 4 + 32);
-    },
-  };
-}
-
-const folder = testFolder();
-
-/** The module as readers are served it, with loops that are guarded. */
-async function guardedEvaluator(): Promise<typeof Evaluator> {
-  const text = bundled(new URL("../../../snapshots/read/fetched-index.ts", import.meta.url));
-  const file = join(folder, "evaluator.mjs");
-  writeFileSync(file, `const WebAssembly = globalThis.guardedLoops;\n${text}`);
-  const guardedLoops = {
-    Module: class {},
-    Instance: class {
-      exports = guarded(simdLoops(), 0xdeadbeef);
-    },
-  };
-  Object.assign(globalThis, { guardedLoops });
-  try {
-    return await import(/* @vite-ignore */ pathToFileURL(file).href);
-  } finally {
-    Reflect.deleteProperty(globalThis, "guardedLoops");
-  }
-}
-
-let evaluator: typeof Evaluator;
 let sound: IndexParts[];
 beforeAll(async () => {
-  evaluator = await guardedEvaluator();
   const objects: Objects = new Map();
   await publishRecords(memoryStorage(objects), markets);
   sound = indexParts(objects);
   expect(sound).toHaveLength(2);
 });
 
-/** Chooses a number below another one. */
-type Choose = (below: number) => number;
-const anyBelow = (below: number) => fc.noBias(fc.nat(below - 1));
-const oneOf = <T>(choose: Choose, items: readonly T[]): T => items[choose(items.length)]!;
-
-const numbers = [
-  ...[-1, 0, 1, 2, 15, 31, 32, 33, 63, 127, 128, 149, 150, 151, 255, 256, 65_535, 65_536, 65_537],
-  ...[0.5, 2 ** 24, 2 ** 31 - 1, 2 ** 31, 2 ** 32 - 1, 2 ** 32, 2 ** 48, 2 ** 53 - 1, 1e300],
-];
-const hostileNumber = (choose: Choose) => (choose(2) ? oneOf(choose, numbers) : choose(300));
-
-/** Deeply nested JSON takes its text: JSON.stringify would not come back from it. */
-const deep = (depth: number) => `${"[".repeat(depth)}${"]".repeat(depth)}`;
-const jsonBytes = (document: unknown): Uint8Array =>
-  new Uint8Array(Buffer.from(JSON.stringify(document ?? null).replaceAll('"deep"', deep(20_000))));
-
-interface Node {
-  holder: { [name: string]: unknown };
-  name: string;
-}
-
-/** Where the values in a JSON document are. */
-function nodesIn(value: unknown): Node[] {
-  if (typeof value !== "object" || value === null) return [];
-  const holder = value as Node["holder"];
-  return Object.keys(holder).flatMap((name) => [{ holder, name }, ...nodesIn(holder[name])]);
-}
-
-/** Gives a value of a JSON document another name, or takes it away, or puts another one in its place. */
-function changeJson(document: unknown, choose: Choose): void {
-  const nodes = nodesIn(document);
-  if (nodes.length === 0) return;
-  const { holder, name } = oneOf(choose, nodes);
-  const other = oneOf(choose, nodes);
-  const kind = choose(8);
-  if (kind === 0) delete holder[name];
-  else if (kind === 1) holder[oneOf(choose, ["__proto__", "toString", "times", other.name])] = holder[name];
-  else if (kind === 2 && Array.isArray(holder)) holder.splice(choose(holder.length + 1), 0, holder[name]);
-  else if (kind < 5) holder[name] = hostileNumber(choose);
-  else if (kind === 5) holder[name] = structuredClone(other.holder[other.name]);
-  else
-    holder[name] = oneOf<unknown>(choose, [
-      ...["", "x".repeat(257), "é".repeat(128), "\ud800", "__proto__", "toString", "deep", "one"],
-      ...[null, true, [], {}, [[]], [0], [0, 0], { toString: 1, valueOf: 1 }, { length: 2 }],
-      Array.from({ length: 33 + choose(40) }, (_, n) => String(n).padStart(4, "0")),
-    ]);
-}
-
-/** Changes bytes in place: bits, numbers of 1, 2 and 4 bytes, runs, and parts that change places. */
-function changeBytes(bytes: Uint8Array, choose: Choose): void {
-  if (bytes.length === 0) return;
-  const at = choose(bytes.length);
-  const width = oneOf(choose, [1, 2, 4]);
-  const aligned = at - (at % width);
-  const end = Math.min(bytes.length, aligned + width * (1 + choose(8)));
-  const kind = choose(6);
-  if (kind === 0) bytes[at]! ^= 1 << choose(8);
-  else if (kind === 1) bytes.fill(oneOf(choose, [0, 255, 128, 127]), aligned, end);
-  else if (kind === 2) bytes.copyWithin(aligned, choose(bytes.length), choose(bytes.length));
-  else {
-    const number = Math.trunc(hostileNumber(choose));
-    for (let n = 0; n < width && aligned + n < bytes.length; n += 1) bytes[aligned + n] = number / 256 ** n;
-  }
-}
-
-/** The same bytes, cut off or with more behind them. What asks for `length` may be a hostile number itself. */
-function resized(bytes: Uint8Array, length: number, choose: Choose): Uint8Array {
-  const bounded = Math.max(0, Math.min(2 ** 18, length));
-  const result = new Uint8Array(bounded).fill(oneOf(choose, [0, 255, choose(256)]));
+/** The same bytes, cut off or with more behind them. */
+function resized(bytes: Uint8Array, length: number, draw: Draw): Uint8Array {
+  const result = new Uint8Array(Math.max(0, length)).fill([0, 255, draw(256)][draw(3)]!);
   result.set(bytes.subarray(0, result.length));
   return result;
 }
 
+const jsonBytes = (document: unknown) => new Uint8Array(Buffer.from(JSON.stringify(document)));
+
 interface IndexJson {
   markets: number;
   sections: Record<string, [bytes: number, root: string]>;
-  columns: { name: string; frequent?: string[] }[];
 }
 
-/** A hostile index of a segment: the lengths in its header mostly are those of its sections. */
-function hostileParts({ header, sections, words }: IndexParts, choose: Choose): IndexParts {
+/**
+ * A hostile index of a segment: the lengths in its header mostly are those of its sections. Hostile headers are among
+ * the inputs of test/fuzz/stored.ts.
+ */
+function hostileParts({ header, sections, words }: IndexParts, draw: Draw): IndexParts {
   const json = JSON.parse(new TextDecoder().decode(header)) as IndexJson;
   const changed: IndexParts = { header, sections: new Map(sections), words };
-  const get = (name: string) => new Uint8Array(changed.sections.get(name)!);
+  const get = (name: string) => changed.sections.get(name)!;
   const put = (name: string, bytes: Uint8Array) => {
     changed.sections.set(name, bytes);
-    const ref = json.sections?.[name];
-    if (Array.isArray(ref)) ref[0] = bytes.length;
+    const ref = json.sections[name];
+    if (ref) ref[0] = bytes.length;
   };
   const names = [...sections.keys()];
   const labels = names.filter((name) => name.endsWith(".rare")).map((name) => name.slice(0, -5));
-  for (let left = 1 + choose(3); left > 0; left -= 1) {
-    const kind = choose(12);
-    const name = oneOf(choose, names);
-    if (kind < 3) {
-      const bytes = get(name);
-      changeBytes(bytes, choose);
-      put(name, bytes);
-    } else if (kind === 3) put(name, resized(get(name), get(name).length + choose(9) - 4, choose));
-    else if (kind === 4) put(name, get(oneOf(choose, names)));
-    else if (kind === 5) changeJson(json, choose);
+  for (let left = 1 + draw(3); left > 0; left -= 1) {
+    const kind = draw(12);
+    const name = names[draw(names.length)]!;
+    if (kind < 3) put(name, alteredBytes(get(name), draw));
+    else if (kind === 3) put(name, resized(get(name), get(name).length + draw(9) - 4, draw));
+    else if (kind === 4) put(name, get(names[draw(names.length)]!));
+    else if (kind === 5) alter(json, draw);
     else if (kind === 6) {
       // Another number of markets, and every section as long as that asks for.
-      const count = oneOf(choose, [1, 31, 32, 33, 100, 149, 151, 512, 65_536]);
+      const count = [1, 31, 32, 33, 100, 149, 151, 512, 65_536][draw(9)]!;
       for (const [section, bytes] of changed.sections) {
         const slices = Math.floor(bytes.length / 4 / wordsFor(json.markets));
-        if (section === "times") put(section, resized(bytes, count * 4, choose));
+        if (section === "times") put(section, resized(bytes, count * 4, draw));
         else if (!/^page|\.(postings|starts|rare)$/.test(section))
-          put(section, resized(bytes, slices * wordsFor(count) * 4, choose));
+          put(section, resized(bytes, slices * wordsFor(count) * 4, draw));
       }
       json.markets = count;
     } else if (kind <= 9) {
       // A list of rare labels, postings and their starts that agree in length, but not in what they say.
-      const label = oneOf(choose, labels);
-      const [postings, starts] = [get(`${label}.postings`), get(`${label}.starts`)];
-      const places = Math.max(0, postings.length / 2 + choose(5) - 2);
-      const [more, bits] = [
-        resized(postings, places * 2, choose),
-        resized(starts, wordsFor(places) * 4, choose),
-      ];
-      changeBytes(choose(2) ? more : bits, choose);
-      put(`${label}.postings`, more);
-      put(`${label}.starts`, bits);
+      const label = labels[draw(labels.length)]!;
+      const places = Math.max(0, get(`${label}.postings`).length / 2 + draw(5) - 2);
+      const more = resized(get(`${label}.postings`), Math.floor(places) * 2, draw);
+      const starts = resized(get(`${label}.starts`), wordsFor(places) * 4, draw);
+      const of = draw(2);
+      put(`${label}.postings`, of ? alteredBytes(more, draw) : more);
+      put(`${label}.starts`, of ? starts : alteredBytes(starts, draw));
       const rare = JSON.parse(new TextDecoder().decode(sections.get(`${label}.rare`)!)) as unknown[];
-      if (choose(3) === 0) changeJson(rare, choose);
-      put(`${label}.rare`, choose(8) ? jsonBytes(rare) : get(oneOf(choose, names)));
-    } else {
-      // Hostile headers of words are among the inputs of test/fuzz/stored.ts.
-      changed.words = new Uint8Array(changed.words);
-      for (let more = choose(4); more > 0; more -= 1) changeBytes(changed.words, choose);
-      if (choose(8) === 0) changed.words = resized(changed.words, choose(words.length * 2), choose);
-    }
+      if (draw(3) === 0) alter({ rare }, draw);
+      put(`${label}.rare`, jsonBytes(rare));
+    } else changed.words = alteredBytes(changed.words, draw);
   }
-  changed.header = choose(20) ? jsonBytes(json) : resized(header, choose(header.length * 2), choose);
+  changed.header = draw(20) ? jsonBytes(json) : resized(header, draw(header.length * 2), draw);
   return changed;
 }
 
@@ -257,7 +128,6 @@ async function answer(
   parts: readonly IndexParts[],
   { search, by, skip }: { search: string; by: readonly FacetName[]; skip: number },
 ) {
-  const { parseIndexHeader, readFilter, sectionsFor, openIndex, evaluate, countFacets } = evaluator;
   let turns = 0;
   try {
     const segments = parts.map(({ header, sections, words }, index) => {
@@ -319,13 +189,12 @@ test(`hostile headers, sections and words are refused by name, or answer within 
     skip: fc.nat(2 * perSegment),
   });
   await fc.assert(
-    fc.asyncProperty(query, fc.nat(1), fc.gen(), async (query, place, gen) => {
-      const choose = (below: number) => gen(anyBelow, Math.max(1, below));
-      const parts = sound.map((part, index) => (index === place ? hostileParts(part, choose) : part));
+    fc.asyncProperty(query, fc.nat(1), fc.integer(), async (query, place, start) => {
+      const hostile = (part: IndexParts) => hostileParts(part, drawing(start));
+      const parts = sound.map((part, index) => (index === place ? hostile(part) : part));
       const found = await answer(parts, query);
       const { error, turns } = found;
       if (!error) answered += 1;
-      // A bundle has a class of its own.
       if (error && hasCode(error, "INVALID_PARAMETER"))
         need(/has no index for/.test(error.message), error.message);
       else if (error) {
@@ -362,7 +231,6 @@ test("times that do not ascend are refused before months are counted", async () 
 const atOnce = async () => {};
 
 test("a reader fetches the sections that an answer needs, once", async () => {
-  const { parseIndexHeader, readFilter, sectionsFor, openIndex, evaluate, countFacets } = evaluator;
   const read: string[] = [];
   const segments = sound.map(({ header, sections }, index) => ({
     header: parseIndexHeader(`index ${index}`, header),
@@ -396,7 +264,6 @@ test("a reader fetches the sections that an answer needs, once", async () => {
 });
 
 test("times with other ends than their header says are told", async () => {
-  const { parseIndexHeader, readFilter, openIndex, evaluate } = evaluator;
   const [{ header: bytes, sections }] = sound as [IndexParts];
   const header = parseIndexHeader("index", bytes);
   const filter = readFilter(`from=${new Date(header.newest).toISOString()}`);

@@ -10,8 +10,8 @@ import { cosignersOf } from "../../../snapshots/trust/log/checkpoints.ts";
 import { parseVerifierKey, type SigningKey, verifierText } from "../../../snapshots/trust/notes/note-keys.ts";
 import { mergeNotes, signatureLine, signNote } from "../../../snapshots/trust/notes/signed-note.ts";
 import { type Answer, type Submission, Witnesses } from "../../../snapshots/trust/witnesses.ts";
-import { consistencyPath } from "../../helpers/archive/consistency-path.ts";
 import { findWitness, startWitness } from "../../helpers/servers/witness.ts";
+import { consistencyPath } from "../../helpers/store/consistency.ts";
 import { testKey } from "../../helpers/store/signing.ts";
 import { memoryStorage } from "../../helpers/store/storages.ts";
 
@@ -29,7 +29,7 @@ const leavesOf = (size: number) =>
 function submission(size: number): Submission {
   const leaves = leavesOf(size);
   const text = `${key.name}\n${size}\n${treeHead(leaves).toString("base64")}\n`;
-  return { note: signNote(text, key), size, consistency: async (from) => consistencyPath(leaves, from) };
+  return { note: signNote(text, key), size, consistency: (from) => consistencyPath(leaves, from) };
 }
 
 const linesOf = (answers: readonly Answer[]) =>
@@ -179,7 +179,7 @@ describe("a witness that", () => {
       const asked: string[] = [];
       const answer = await askOne(naming(size, asked));
       expect(answer).toMatchObject({ line: cosignature().trim(), time: expect.any(Number) });
-      const proof = consistencyPath(leavesOf(4), size).map((hash) => `${hash.toString("base64")}\n`);
+      const proof = (await consistencyPath(leavesOf(4), size)).map((hash) => `${hash.toString("base64")}\n`);
       expect(asked).toEqual([`old 0\n\n${first.note}`, `old ${size}\n${proof.join("")}\n${first.note}`]);
     },
   );
