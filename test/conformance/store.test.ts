@@ -1,20 +1,17 @@
 import { execFile } from "node:child_process";
-import { cp, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { cp, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { verifyProof, verifyScoreProof } from "../../proxy/site/client/client.ts";
 import type { MarketProof } from "../../schemas/envelopes.ts";
 import { filterFields } from "../../schemas/filters.ts";
 import { askRows, ndjsonForm } from "../../snapshots/read/archive/rows.ts";
 import { Catalog } from "../../snapshots/read/catalog/catalog.ts";
 import { directoryStorage } from "../../snapshots/store/backends/directory.ts";
-import { parseVerifierKey } from "../../snapshots/trust/notes/note-keys.ts";
-import { Trust } from "../../snapshots/trust/trust.ts";
 import { verify } from "../../snapshots/verify/verify.ts";
 import { rowsQuery } from "../helpers/archive/query.ts";
-import { memoryStorage } from "../helpers/store/storages.ts";
+import { testFolder } from "../helpers/store/test-folder.ts";
 import { keptQueries, makeExample } from "./example-store.ts";
 import { python, pythonPath } from "./python.ts";
 import { example, filesIn, specification, withWorkedExample, workedExample } from "./worked-example.ts";
@@ -23,16 +20,12 @@ const read = async (name: string) => JSON.parse(await readFile(join(example, nam
 const key = (await readFile(join(example, "key.pub"), "utf8")).trim();
 const run = promisify(execFile);
 
-let folder: string;
-beforeAll(async () => {
-  folder = await mkdtemp(join(tmpdir(), "prs-conformance-"));
-});
-afterAll(() => rm(folder, { recursive: true }));
+const folder = testFolder();
 
 describe("the example store", () => {
   test("is what publishing gives, byte for byte, and small", async () => {
-    await makeExample(folder, await keptQueries());
-    const [made, kept] = [await filesIn(folder), await filesIn(example)];
+    await makeExample(join(folder, "made"), await keptQueries());
+    const [made, kept] = [await filesIn(join(folder, "made")), await filesIn(example)];
     expect([...kept.values()].reduce((sum, bytes) => sum + bytes.length, 0)).toBeLessThan(240_000);
     const [{ zlib }] = await read("made.json");
     if (zlib === process.versions.zlib) {
@@ -80,55 +73,10 @@ test("the specification tells of the example what it is", async () => {
   );
 });
 
-// CONFORMANCE=all flips every byte here and in proofs.test.ts; only verify gets every 97th of objects named by hash.
-// It takes some hours.
-const all = process.env.CONFORMANCE === "all";
-
-test("verify names the object in which a bit of any byte is flipped", {
-  timeout: 4 * 3_600_000,
-}, async () => {
-  const good = await filesIn(join(example, "store"));
-  const trust = new Trust([parseVerifierKey(key)]);
-  const faultsOf = async (objects: Map<string, Buffer>) => {
-    const { faults } = await verify(memoryStorage(objects), () => {}, { trust });
-    return faults.map((fault) => fault.key);
-  };
-  expect(await faultsOf(good)).toEqual([]);
-  let place = 0;
-  for (const [name, bytes] of good) {
-    // Any other byte changes the hash by which such an object is named.
-    const step = /[0-9a-f]{64}/.test(name) ? (all ? 97 : 30_011) : all ? 1 : 401;
-    for (; place < bytes.length; place += step) {
-      const flipped = Buffer.from(bytes);
-      flipped[place]! ^= 1 << (place % 8);
-      expect(await faultsOf(new Map(good).set(name, flipped)), `${name}, byte ${place}`).toContain(name);
-    }
-    place -= bytes.length;
-  }
-});
-
 describe.runIf(python)("reader.py", () => {
   const reader = join(import.meta.dirname, "reader.py");
   const env = { ...process.env, ...pythonPath };
   const files = ["queries.json", "proofs.json"].map((name) => join(example, name));
-
-  test("was written in few lines, and imports nothing but the standard library", async () => {
-    for (const [name, most] of [
-      ["reader.py", 272],
-      ["tlog_proof.py", 12],
-      ["words.py", 66],
-      ["index_header.py", 33],
-    ] as const) {
-      const text = await readFile(join(import.meta.dirname, name), "utf8");
-      expect(text.split("\n").length - 1, name).toBeLessThanOrEqual(most);
-      const imported = [...text.matchAll(/^(?:import|from) ([\w, ]+?)(?: import .*)?$/gm)].flatMap(
-        ([, names]) => names!.split(", "),
-      );
-      const own = '{"client", "words", "index_header"}';
-      const script = `import sys; print(set(${JSON.stringify(imported)}) - sys.stdlib_module_names - ${own})`;
-      expect((await run(python!, ["-c", script])).stdout, name).toBe("set()\n");
-    }
-  });
 
   test("builds the same indexes, roots and ids, and finds the same matches and proofs", async () => {
     const { stdout } = await run(python!, [reader, join(example, "store"), key, ...files], { env });
@@ -136,7 +84,7 @@ describe.runIf(python)("reader.py", () => {
     expect(stdout).toMatch(`snapshot ${snapshotId}: 38 queries and 3 proofs agree`);
   });
 
-  test("refuses a store in which a bit of any byte is flipped", { timeout: 4 * 3_600_000 }, async () => {
+  test("refuses a store in which a bit of any byte is flipped", async () => {
     const store = join(folder, "flipped");
     await cp(join(example, "store"), store, { recursive: true });
     const script = `
@@ -155,25 +103,7 @@ for file in sorted(at for at in pathlib.Path(store).rglob("*") if at.is_file()):
     place = (place - len(data)) % step
     file.write_bytes(data)
 read_store(store, key)`;
-    const step = all ? 1 : 3_001;
-    const { stdout } = await run(python!, ["-c", script, store, key, String(step)], { env });
+    const { stdout } = await run(python!, ["-c", script, store, key, "3001"], { env });
     expect(stdout).toBe("");
-  });
-
-  test("refuses a store with a file more or less, or signed by another key", async () => {
-    const store = join(folder, "changed");
-    await cp(join(example, "store"), store, { recursive: true });
-    const refused = async (vkey = key) =>
-      run(python!, [reader, store, vkey], { env }).then(
-        () => "",
-        (error) => String(error.stderr).trim().split("\n").at(-1),
-      );
-    expect(await refused()).toBe("");
-    expect(await refused(key.replace("example.org", "example.com"))).toMatch(/This is no Ed25519 key/);
-    await writeFile(join(store, "more.json"), "{}");
-    expect(await refused()).toMatch(/nothing names/);
-    await rm(join(store, "more.json"));
-    await rm(join(store, "commits/0000000002.json"));
-    expect(await refused()).toMatch(/the log is broken/);
   });
 });

@@ -1,8 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { once } from "node:events";
 import { request as httpRequest } from "node:http";
-import { asyncBufferFromUrl, parquetMetadataAsync, parquetReadObjects } from "hyparquet";
-import { compressors } from "hyparquet-compressors";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { ExportList } from "../../../schemas/envelopes.ts";
 import { rollback } from "../../../snapshots/maintain/rollback.ts";
@@ -179,32 +177,6 @@ describe("a download", () => {
     expect(outcome(await get(file.url, { range: `bytes=${4 * unit}-` }))).toBe("503 SNAPSHOT_UNAVAILABLE");
     expect((await get(file.url, { range: `bytes=${5 * unit}-` })).status).toBe(206);
   });
-});
-
-test("hyparquet reads one column with a key, and fetches little more than that", async () => {
-  const { proxy, key, file, bytes, left } = all;
-  const before = await left();
-  let fetched = 0;
-  const counting: typeof fetch = async (input, init) => {
-    const answer = await fetch(input, init);
-    fetched += Number(answer.headers.get("Content-Length")) * (init?.method === "HEAD" ? 0 : 1);
-    return answer;
-  };
-  const url = `http://127.0.0.1:${proxy.port}${file.url}`;
-  const source = await asyncBufferFromUrl({ url, requestInit: { headers: bearer(key) }, fetch: counting });
-  const metadata = await parquetMetadataAsync(source, { initialFetchSize: 8192 });
-  const group = metadata.row_groups[0]!;
-  const column = group.columns.find(({ meta_data }) => meta_data?.path_in_schema.join() === "composite")!;
-  const options = { file: source, metadata, compressors, columns: ["composite"] };
-  const found = await parquetReadObjects({ ...options, rowStart: 0, rowEnd: Number(group.num_rows) });
-  expect(found.map(({ composite }) => composite)).toEqual(
-    markets.map(({ composite }) => composite).reverse(),
-  );
-  const needed = Number(column.meta_data!.total_compressed_size) + metadata.metadata_length;
-  expect(fetched).toBeLessThan(needed + 8192 + 64);
-  expect(fetched).toBeLessThan(bytes.length / 100);
-  // HEAD, the footer, and the column.
-  expect(before - (await left())).toBeLessThanOrEqual(4);
 });
 
 test("a store on S3 is asked for the chunks of a range alone", async () => {

@@ -58,7 +58,7 @@ test("all rows in one answer are the sources' in the interface's words, as many 
       expect([count, all, length]).toEqual([String(total), String(total), undefined]);
       expect(expected).toHaveLength(total);
     }),
-    { numRuns: 25, examples },
+    { numRuns: 15, examples },
   );
 });
 
@@ -99,7 +99,7 @@ describe("an answer that broke off", () => {
         expectRows(lines, expected.slice(before));
         expect([count, total]).toEqual([String(rest.lines.length), String(expected.length)]);
       }),
-      { numRuns: 12, examples: [[{ query: {}, cuts: [1, 5], renewed: true, paged: false }]] },
+      { numRuns: 8, examples: [[{ query: {}, cuts: [1, 5], renewed: true, paged: false }]] },
     );
   });
 
@@ -123,14 +123,4 @@ describe("an answer that broke off", () => {
     expect(problemOf(await later.get({ cursor }, wantsRows)).resumeCursor).toMatch(/./);
     await later.stop();
   });
-});
-
-test("skip goes up to the last line and not beyond", async () => {
-  const { "x-cursor": header, "x-count": all } = (await get({ outcome: "Yes" })).headers;
-  const cursor = String(header);
-  const end = await get({ cursor, skip: Number(all) });
-  expect([end.status, end.text, end.headers["x-count"]]).toEqual([200, "", "0"]);
-  const beyond = problemOf(await get({ cursor, skip: Number(all) + 1 }));
-  expect(beyond).toMatchObject({ code: "INVALID_PARAMETER", parameter: "skip" });
-  expect((await served.proxy.page({ cursor })).total).toBe(Number(all));
 });
