@@ -1,9 +1,10 @@
 import fc from "fast-check";
+import type { FacetName } from "../../../schemas/filters.ts";
 import { marketDimensionKeys } from "../../../schemas/market.ts";
 import type { HistoricalMarket } from "../../../schemas/records.ts";
 import { bounds, forgeTiers } from "../../../schemas/versions.ts";
 import type { Query } from "../http/archive-proxy.ts";
-import { plainWords } from "./plain-filter.ts";
+import { labels, plainWords } from "./plain-filter.ts";
 
 /** A random request of the archive. */
 export interface Combination {
@@ -87,18 +88,8 @@ function inOrder(query: Query): Query {
 function chooseValue(name: string, pivot: HistoricalMarket, { aim, n, other }: Draw): string | number {
   const market = aim === "elsewhere" ? other : pivot;
   switch (name) {
-    case "category":
-      return aim === "never" ? `${market.category} ` : anyCase(market.category, n);
-    case "outcome":
-      if (aim === "beside") return anyCase(market.resolvedOutcome, n);
-      // One character longer, the longest label would be refused.
-      return aim === "never" ? market.resolvedOutcome.replace(/.$/su, "?") : market.resolvedOutcome;
     case "tier":
       return tiersNear(market.tier, aim, n);
-    case "formula_version":
-      return versionNear(market.formulaVersion, aim);
-    case "weight_version":
-      return versionNear(market.weightVersion, aim);
     case "disputed":
       return String(aim === "beside" ? !market.disputed : market.disputed);
     case "q":
@@ -106,9 +97,17 @@ function chooseValue(name: string, pivot: HistoricalMarket, { aim, n, other }: D
     case "from":
     case "to":
       return timeNear(Date.parse(market.resolvedAt), aim, n);
-    default:
-      return boundNear(name, market, aim, n);
+    default: {
+      const label = labels[name as FacetName];
+      return label ? labelNear(name, label(market), aim, n) : boundNear(name, market, aim, n);
+    }
   }
+}
+
+/** A parameter must not be empty, but a version may be; one character longer, the longest label would be refused. */
+function labelNear(name: string, label: string, aim: Draw["aim"], n: number): string {
+  const text = aim === "never" ? label.replace(/.$/su, "?") : label;
+  return (aim === "beside" || name === "category" ? anyCase(text, n) : text) || "?";
 }
 
 /** One tier or several, in any order. */
@@ -131,11 +130,6 @@ function wordsNear(question: string, aim: Draw["aim"], n: number): string {
     return n % 5 === 0 ? word.toUpperCase() : n % 7 === 0 ? word.normalize("NFD") : word;
   });
   return chosen.join([" ", ", ", "\u3000", " - "][n % 4]);
-}
-
-/** A parameter must not be empty, but a version may be. */
-function versionNear(version: string, aim: Draw["aim"]): string {
-  return aim === "beside" || version === "" ? `${version.toUpperCase()} ` : version;
 }
 
 function boundNear(name: string, market: HistoricalMarket, aim: Draw["aim"], n: number): number {

@@ -12,6 +12,16 @@ export function plainFilter(markets: readonly HistoricalMarket[], query: Query):
   return markets.filter((market) => conditions.every((holds) => holds(market)));
 }
 
+/** The texts that filters and facets compare, by name. */
+export const labels: Partial<Record<FacetName, (market: HistoricalMarket) => string>> = {
+  category: (market) => market.category,
+  outcome: (market) => market.resolvedOutcome,
+  tier: (market) => market.tier,
+  disputed: (market) => String(market.disputed),
+  formula_version: (market) => market.formulaVersion,
+  weight_version: (market) => market.weightVersion,
+};
+
 type Condition = (market: HistoricalMarket) => boolean;
 
 function conditionOf(name: string, value: string): Condition {
@@ -22,14 +32,6 @@ function conditionOf(name: string, value: string): Condition {
     }
     case "tier":
       return (market) => value.split(",").includes(market.tier);
-    case "outcome":
-      return (market) => market.resolvedOutcome === value;
-    case "formula_version":
-      return (market) => market.formulaVersion === value;
-    case "weight_version":
-      return (market) => market.weightVersion === value;
-    case "disputed":
-      return (market) => String(market.disputed) === value;
     case "from": {
       const from = Date.parse(value);
       return (market) => Date.parse(market.resolvedAt) >= from;
@@ -51,8 +53,10 @@ function conditionOf(name: string, value: string): Condition {
     case "page":
     case "pageSize":
       return () => true;
-    default:
-      return boundOf(name, Number(value));
+    default: {
+      const label = labels[name as FacetName];
+      return label ? (market) => label(market) === value : boundOf(name, Number(value));
+    }
   }
 }
 
@@ -108,15 +112,6 @@ export const askedWords = (q: string): AskedWord[] =>
   [...cut(q, true)].map((word) => ({ text: word.replace("*", ""), prefix: word.endsWith("*") }));
 
 type Markets = readonly HistoricalMarket[];
-
-const labels: Partial<Record<FacetName, (market: HistoricalMarket) => string>> = {
-  category: (market) => market.category,
-  outcome: (market) => market.resolvedOutcome,
-  tier: (market) => market.tier,
-  disputed: (market) => String(market.disputed),
-  formula_version: (market) => market.formulaVersion,
-  weight_version: (market) => market.weightVersion,
-};
 
 /** A facet over the records themselves, in the words of the interface: an oracle, slow and plain. */
 export function plainFacet(name: FacetName, markets: Markets, limit: number) {

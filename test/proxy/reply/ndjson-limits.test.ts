@@ -28,8 +28,6 @@ const fill = (storage: Storage) =>
     }),
   );
 
-const fillPlain = (storage: Storage) => publishRecords(storage, marketsOf(0, rows));
-
 let proxy: TestProxy;
 
 /** Starts a proxy on a copy of the archive, free to be tampered with. */
@@ -37,7 +35,7 @@ async function start(options: TestProxyOptions = {}, content: "large" | "plain" 
   const { location: snapshotStore } = await linkedStore(
     folder,
     content,
-    content === "large" ? fill : fillPlain,
+    content === "large" ? fill : (storage) => publishRecords(storage, marketsOf(0, rows)),
   );
   proxy = await startTestProxy({ ...options, empty: true, snapshotStore });
   onTestFinished(proxy.stop);
@@ -159,7 +157,7 @@ describe("an owner", () => {
 });
 
 describe("a client that reads slowly", () => {
-  test.each(["identity", "gzip"])("costs no memory while it is waited for, in %s", async (coding) => {
+  test("costs no memory while it is waited for, in either coding", async () => {
     await start({ cacheBytes: 1024 * 1024 });
     const keys = await Promise.all(["a", "b", "c", "d"].map((owner) => proxy.issue({ owner })));
     // What everything takes once.
@@ -171,12 +169,12 @@ describe("a client that reads slowly", () => {
     await readAll();
     const before = await bytesInUse();
     const slow = await Promise.all(
-      keys.slice(0, 3).map((key) => open(key, "", { "accept-encoding": coding })),
+      keys.slice(0, 3).map((key, n) => open(key, "", { "accept-encoding": n ? "gzip" : "identity" })),
     );
     await readAll();
-    // All three have 60 MB to be sent.
-    expect((await bytesInUse()) - before).toBeLessThan(32 * 1024 * 1024);
-    if (coding === "identity") for (const reader of slow) expect(await reader.ending()).toBe("whole");
+    // They have 50 MB to be sent.
+    expect((await bytesInUse()) - before).toBeLessThan(24 * 1024 * 1024);
+    expect(await slow[0]!.ending()).toBe("whole");
   });
 
   test("is cut off when it reads nothing", async () => {

@@ -10,10 +10,10 @@ import { serveSample } from "../../../helpers/http/archive-served.ts";
 const everything = { filters: {}, page: 1, pageSize: 1 };
 
 describe.each([
-  ["2,000 markets", { filters: 80, facets: 60 }, { markets: 2_000, seed: 1 }],
+  ["2,000 markets", { filters: 40, facets: 30 }, { markets: 2_000, seed: 1 }],
   [
     "more labels than most have markets",
-    { filters: 40, facets: 40 },
+    { filters: 20, facets: 20 },
     { markets: 1_200, seed: 2, outcomes: 900 },
   ],
 ])("of a sample of %s", (_, runs, sample) => {
