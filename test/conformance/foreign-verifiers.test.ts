@@ -47,7 +47,7 @@ function ours({ key, answer, inclusion, before, consistency }: LogProof): Verdic
   if (!tree || "reason" in tree) return nothing;
   const place = { index: answer.commit - 1, size: tree.size, path: hashes(inclusion) };
   const head = headFrom(leafHash(Buffer.from(answer.entry)), place);
-  const earlier = { size: before.size, head: Buffer.from(before.root, "hex") };
+  const earlier = { size: before.size, head: hashes([before.root])[0]! };
   return {
     note: true,
     inclusion: head?.equals(tree.head) ?? false,
@@ -64,7 +64,9 @@ function keyed(key: string): Trust | undefined {
   }
 }
 
-const hashes = (path: readonly string[]) => path.map((hash) => Buffer.from(hash, "hex"));
+/** What is no hash is none of a tree. */
+const hashes = (path: readonly string[]) =>
+  path.map((hash) => Buffer.from(/^[0-9a-f]{64}$/i.test(hash) ? hash : "", "hex"));
 
 /**
  * Go passes over bits that the last digit of base64 has too many, and takes capitals in the id of a key. Ours refuse

@@ -167,14 +167,14 @@ test.each<[string, length: number, sizes: { cursor?: number; ordinals?: number; 
   async (_, length, { cursor = 0, ordinals, parts = 0 }) => {
     const snapshot = await loaded();
     const before = await used();
-    const cache = new AnswerCache(4 * mebibyte);
+    const cache = new AnswerCache(mebibyte);
     const stored = Buffer.allocUnsafeSlow(1000);
     for (let n = 0; n < 2000; n += 1) {
       // Of one stored page, which is counted once.
       const views = Array.from({ length: parts }, () => stored.subarray(1, 9));
       cache.set(text(length, n), pageOf(snapshot, { cursor: text(cursor, n), ordinals, parts: views }));
     }
-    expect((await used()) - before).toBeLessThan(8 * mebibyte);
+    expect((await used()) - before).toBeLessThan(5 * mebibyte);
     expect(cache.get(text(length, 1999))).toMatchObject({
       snapshot,
       numbers: { nextCursor: text(cursor, 1999) },
