@@ -116,7 +116,9 @@ test.skipIf(!programs)("Go's sumdb/note and sumdb/tlog say the same", async () =
   const said = await answered(programs!.monitor, given);
   const readers = said.map((line, n) => {
     const { key, answer } = proofs[n]!;
-    return /^[^+]*\+[^A-F+]*\+/.test(key) && isSpelledOnce(answer.checkpoint) ? JSON.parse(line) : nothing;
+    // Go believes a log without entries, too.
+    const isOurs = /^[^+]*\+[^A-F+]*\+/.test(key) && !answer.checkpoint.includes("\n0\n");
+    return isOurs && isSpelledOnce(answer.checkpoint) ? JSON.parse(line) : nothing;
   });
   expectSame(readers, verdicts);
 });
