@@ -11,7 +11,7 @@ import { referTo } from "../../snapshots/store/objects.ts";
 import { verifierText } from "../../snapshots/trust/notes/note-keys.ts";
 import { decodeWords } from "../helpers/archive/index-rows.ts";
 import { segmentEnds } from "../helpers/archive/odd-markets.ts";
-import { startAlteringLink } from "../helpers/http/altering-link.ts";
+import { startLink } from "../helpers/http/link.ts";
 import { startTestProxy, type TestProxy } from "../helpers/http/proxy.ts";
 import { until } from "../helpers/http/proxy-client.ts";
 import { expectEnd, runCommand } from "../helpers/publish/commands.ts";
@@ -175,7 +175,7 @@ describe("Words that another version of Unicode made", () => {
 
   test("cannot be judged, and nothing is wrong, while the service does not give what they are compared with", async () => {
     await publishLie(() => replaceWords((words) => words));
-    const link = await startAlteringLink(proxy.port);
+    const link = await startLink(proxy.port);
     for (const part of [/index\?/, /index\/[0-9a-f]{64}$/]) {
       link.alter = (target, answer) => (part.test(target) ? { ...answer, status: 503 } : undefined);
       const said = `${link.url}: The index cannot be fetched: it answered with status 503`;
@@ -187,7 +187,7 @@ describe("Words that another version of Unicode made", () => {
 
 test("ask prints no number from an index of which a byte is another", async () => {
   await serve();
-  const link = await startAlteringLink(proxy.port);
+  const link = await startLink(proxy.port);
   // An altered answer goes on as text, which spoils the bytes of sections.
   link.alter = (_, answer) => answer;
   const args = ["--url", link.url, "--key-file", "key", "--json", "min_composite=500"];

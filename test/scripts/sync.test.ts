@@ -13,7 +13,7 @@ import { layout } from "../../snapshots/store/layout.ts";
 import { ownerMark } from "../../snapshots/store/local-files.ts";
 import { type SigningKey, verifierText } from "../../snapshots/trust/notes/note-keys.ts";
 import { signatureLine, signCheckpoint } from "../../snapshots/trust/notes/signed-note.ts";
-import { type AlteringLink, type PassingAnswer, startAlteringLink } from "../helpers/http/altering-link.ts";
+import { type Link, type Passed, type PassingAnswer, startLink } from "../helpers/http/link.ts";
 import { takenUp } from "../helpers/http/live-feed.ts";
 import { startTestProxy, type TestProxy } from "../helpers/http/proxy.ts";
 import { until } from "../helpers/http/proxy-client.ts";
@@ -26,7 +26,7 @@ import { testFolder } from "../helpers/store/test-folder.ts";
 
 const folder = testFolder();
 let proxy: TestProxy;
-let link: AlteringLink;
+let link: Link;
 /** What archive.ndjson must hold, by snapshot. */
 const published = new Map<string, string>();
 let copies = 0;
@@ -36,7 +36,7 @@ const smallDisk = mountSmallDisk(400);
 beforeAll(async () => {
   proxy = await startTestProxy({ empty: true });
   await writeFile(join(folder, "key"), `${await proxy.issue()}\n`);
-  link = await startAlteringLink(proxy.port);
+  link = await startLink(proxy.port);
   await publish(archives.first);
 });
 afterAll(async () => {
@@ -44,8 +44,7 @@ afterAll(async () => {
   await proxy?.stop();
 });
 afterEach(() => {
-  link.alter = () => undefined;
-  link.pieceBytes = 0;
+  link.alter = undefined;
   vi.restoreAllMocks();
   vi.unstubAllGlobals();
   vi.useRealTimers();
@@ -97,10 +96,11 @@ const argumentsFor = (copy: string, more: readonly string[] = [], url = link.url
 
 /** An option that is given again replaces the one before. */
 async function sync(copy: string, more: readonly string[] = [], url = link.url) {
-  const before = link.asked.length;
+  const before = link.passed.length;
   const args = argumentsFor(copy, ["--json", ...more], url);
   const { code, stdout, stderr } = await runCommand("sync", args, { from: folder });
-  return { code, report: JSON.parse(stdout || "{}"), stdout, stderr, asked: link.asked.slice(before) };
+  const asked = link.passed.slice(before).map(({ target }) => target);
+  return { code, report: JSON.parse(stdout || "{}"), stdout, stderr, asked };
 }
 
 /** The service no longer knows what a copy is of. */
@@ -160,7 +160,7 @@ describe("npm run sync", () => {
     const expired = await sync(copy);
     expect(expired).toMatchObject({ code: 0, report: { how: "whole" } });
     expect(expired.stderr).toContain("Snapshot gone: take a whole answer. The whole archive is taken.");
-    link.alter = () => undefined;
+    link.alter = undefined;
 
     const path = join(copy, "archive.ndjson");
     const text = await readFile(path, "utf8");
@@ -390,7 +390,7 @@ describe("an answer", () => {
       expect(await readdir(copy)).toEqual([".sync", "archive.ndjson", "state.json"]);
       if (path === "changes") expect(await exactly(copy)).toBe(synced.first);
       else await expect(readFile(join(copy, "archive.ndjson"))).rejects.toMatchObject({ code: "ENOENT" });
-      link.alter = () => undefined;
+      link.alter = undefined;
       expect(await sync(copy)).toMatchObject({ code: 0 });
       expect(await exactly(copy)).toBe(second);
     });
@@ -435,7 +435,7 @@ describe.concurrent("--trusted-key", () => {
       },
       /** A link to it whose answers can be altered. */
       async altered() {
-        const altering = await startAlteringLink(service.port);
+        const altering = await startLink(service.port);
         onTestFinished(() => altering.stop());
         return altering;
       },
@@ -551,9 +551,9 @@ describe.concurrent("--trusted-key", () => {
       const forked = { ...told, checkpoint, proof: { ...proof, inclusion: [hexOf(other)] } };
       return { ...answer, body: JSON.stringify(forked) };
     };
-    forking.asked.length = 0;
+    forking.passed.length = 0;
     expectEnd(await signed.run(copy, forking.url), 6, /^The log does not go on .*, now\. Somebody took/m);
-    expect(forking.asked.some((target) => target.includes("/historical"))).toBe(false);
+    expect(forking.passed.some(({ target }) => target.includes("/historical"))).toBe(false);
     expect(await exactly(copy)).toBe(first);
     expect(await signed.run(copy)).toMatchObject({ code: 0 });
     expect(await exactly(copy)).toBe(second);
@@ -598,13 +598,17 @@ describe("a sync that is killed", () => {
   test("goes on behind the lines that have come", async () => {
     const copy = newCopy();
     const snapshot = await publish(archives.second);
-    link.pieceBytes = 1_536;
+    const killed = Promise.withResolvers<void>();
+    const rows = ({ target }: Passed) => target.includes("/historical");
+    link.cut = (asked) => (rows(asked) ? 70_000 : undefined);
+    link.after = (asked) => rows(asked) && killed.promise;
     const work = join(copy, ".sync", "work", "archive.ndjson");
     const size = async () => (await readFile(work).catch(() => "")).length;
     await scriptProcess("sync", argumentsFor(copy), { from: folder }, (child) => {
       until("lines to be on the disk", async () => (await size()) > 40_000).then(() => child.kill("SIGKILL"));
     });
-    link.pieceBytes = 0;
+    killed.resolve();
+    link.cut = () => undefined;
     const rest = await sync(copy);
     expect(rest).toMatchObject({ code: 0, report: { how: "whole", lines: 138 } });
     expect(rest.report.received).toBeLessThan(120);

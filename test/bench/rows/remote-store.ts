@@ -6,8 +6,8 @@ import { setTimeout as pause } from "node:timers/promises";
 import { directoryStorage } from "../../../snapshots/store/backends/directory.ts";
 import { inParallel } from "../../../snapshots/store/in-parallel.ts";
 import { openStorage } from "../../../snapshots/store/open-storage.ts";
+import { startLink } from "../../helpers/http/link.ts";
 import { createBucket, s3Environment } from "../../helpers/servers/ceph.ts";
-import { startS3Proxy } from "../../helpers/store/s3-proxy.ts";
 import { ask, jsonOf } from "../load/client.ts";
 import { randomFilters, someMarkets } from "../load/filters.ts";
 import { type Data, openData, publishCommand } from "../run/data.ts";
@@ -66,7 +66,7 @@ async function copyFarAway({ ends, say }: Bench, data: Data, real: S3Server) {
   for await (const { key } of from.list("")) keys.push(key);
   say(`copying ${keys.length} objects to ${real.AWS_ENDPOINT_URL_S3}`);
   await inParallel(keys, async (key) => void (await to.put(key, (await from.get(key))!)));
-  const link = await startS3Proxy(real.AWS_ENDPOINT_URL_S3);
+  const link = await startLink(Number(new URL(real.AWS_ENDPOINT_URL_S3).port));
   ends.defer(() => link.stop());
   const ofAws = Object.fromEntries(Object.entries(process.env).filter(([name]) => name.startsWith("AWS_")));
   let firstAt: number | undefined;

@@ -9,12 +9,7 @@ import { ApiError, type CallOptions, Client, type ClientOptions } from "../../..
 import { recordTypes } from "../../../proxy/site/client/record-types.ts";
 import { clientFiles } from "../../../proxy/site/static-files.ts";
 import { endpoints } from "../../../schemas/endpoints.ts";
-import {
-  type FaultyLink,
-  gatewayAnswer,
-  type LinkFault,
-  startFaultyLink,
-} from "../../helpers/http/faulty-link.ts";
+import { type Instead, type Link, startLink } from "../../helpers/http/link.ts";
 import { startTestProxy, type TestProxy } from "../../helpers/http/proxy.ts";
 import { bearer } from "../../helpers/http/proxy-client.ts";
 import { findChromium, launch } from "../../helpers/servers/chromium.ts";
@@ -103,6 +98,7 @@ describe("runs as it is served", () => {
   const script = join(root, "test/helpers/http/client-exercise.mjs");
   /** The text of its function, for pages. */
   const exercise = /export (async function exercise.*?^\})/ms.exec(readFileSync(script, "utf8"))?.[1];
+
   const url = () => `http://127.0.0.1:${proxy.port}`;
 
   const nodes = [
@@ -131,9 +127,12 @@ describe("runs as it is served", () => {
       expect(await page.evaluate(here)).toEqual(expected);
       await page.goto("about:blank");
       expect(await page.evaluate("isSecureContext")).toBe(false);
-      const other = await startFaultyLink(proxy.port, () => ({
-        answer: gatewayAnswer(200, { "Content-Type": "text/html" }, "<p>another site"),
-      }));
+      const other = await startLink(proxy.port);
+      other.before = () => ({
+        status: 200,
+        headers: { "Content-Type": "text/html" },
+        body: "<p>another site",
+      });
       await page.goto(other.url);
       expect(await page.evaluate(here)).toEqual(expected);
       await other.stop();
@@ -144,28 +143,31 @@ describe("runs as it is served", () => {
 });
 
 describe("a link that fails", () => {
-  let link: FaultyLink;
+  let link: Link;
   afterEach(() => link?.stop());
 
+  /** The number of a request that has come, from 0. */
+  const place = () => link.passed.length - 1;
   /** A client behind a link with these faults. */
-  async function behind(
-    fault: (connection: number, head: string) => LinkFault,
-    how: Partial<ClientOptions> = {},
-  ) {
-    link = await startFaultyLink(proxy.port, fault);
+  async function behind({
+    how,
+    ...faults
+  }: Partial<Pick<Link, "before" | "cut" | "after">> & { how?: object }) {
+    link = Object.assign(await startLink(proxy.port), faults);
     return new Client({ url: link.url, key, ...how });
   }
+  /** The same behind a link that always gives this answer. */
+  const answered = (instead: Instead, how = {}) => behind({ before: () => instead, how });
 
   test("does not show in rows: every answer is taken up where it broke off", async () => {
-    // Heads have some 1,000 bytes: the first cuts fall into heads, others within a line. A cut makes fetch drop what it
-    // has not handed on, so some cuts wait for a line to arrive.
-    const cuts = [200, 1_100, 2_000, 2_500, 4_000, 1_999, 20_000];
+    // A cut makes fetch drop what it has not handed on, so some cuts wait for a line to arrive.
+    const cuts = [0, 100, 1_000, 1_500, 4_000, 1_999, 20_000];
     let line = Promise.withResolvers<void>();
-    const cut = (connection: number) => {
-      const at = cuts[connection];
-      return at === undefined ? undefined : { cut: at, after: at >= 4_000 ? line.promise : undefined };
-    };
-    const client = await behind(cut, { retries: cuts.length });
+    const client = await behind({
+      cut: () => cuts[place()],
+      after: () => cuts[place()]! >= 4_000 && line.promise,
+      how: { retries: cuts.length },
+    });
     const rows = client.rows();
     const texts: string[] = [];
     for await (const { text } of rows) {
@@ -175,13 +177,15 @@ describe("a link that fails", () => {
     }
     expect(texts).toEqual(lines);
     expect([rows.skip, rows.count, rows.total]).toEqual([markets, markets, markets]);
-    expect(link.asked.length).toBeGreaterThan(5);
-    expect(link.asked.some((head) => /cursor=.*&skip=[1-9]/.test(head))).toBe(true);
+    expect(place()).toBeGreaterThan(4);
+    expect(link.passed.some(({ target }) => /cursor=.*&skip=[1-9]/.test(target))).toBe(true);
   });
 
   test("does not show in pages, scores and batches", async () => {
-    const storms = ["refuse", { answer: gatewayAnswer(503) }, { cut: 1_500 }] as const;
-    const client = await behind((connection) => storms[connection % 4]);
+    const client = await behind({
+      before: () => (["destroy", { status: 503 }] as const)[place() % 4],
+      cut: () => (place() % 4 === 2 ? 500 : undefined),
+    });
     const ids: string[] = [];
     for await (const page of client.pages({ pageSize: 200 })) {
       ids.push(...page.markets.map(({ id }) => id));
@@ -189,32 +193,32 @@ describe("a link that fails", () => {
     }
     expect(ids).toEqual(lines.slice(0, 600).map((line) => JSON.parse(line).id));
     expect((await client.batch(["aave"])).count).toBe(1);
-    expect(link.asked.filter((head) => head.startsWith("POST")).length).toBeGreaterThan(1);
+    expect(link.passed.filter(({ method }) => method === "POST").length).toBeGreaterThan(1);
   });
 
   test.each([429, 502, 503, 504])("is asked again after %i, but not for ever", async (status) => {
     const headers: Record<string, string> = status % 2 ? { "Retry-After": "0" } : {};
-    const client = await behind(() => ({ answer: gatewayAnswer(status, headers) }), { retries: 2 });
+    const client = await answered({ status, headers }, { retries: 2 });
     await expect(client.scores()).rejects.toMatchObject({ code: "UNEXPECTED_ANSWER", status });
-    expect(link.asked.length).toBe(3);
+    expect(link.passed.length).toBe(3);
   });
 
   test.each([400, 401, 403, 404, 410, 500, 501])("is not asked again after %i", async (status) => {
-    const client = await behind(() => ({ answer: gatewayAnswer(status) }));
+    const client = await answered({ status });
     await expect(client.scores()).rejects.toMatchObject({ name: "ApiError", status });
-    expect(link.asked.length).toBe(1);
+    expect(link.passed.length).toBe(1);
   });
 
   test("is not waited for longer than allowed", async () => {
-    const client = await behind(() => ({ answer: gatewayAnswer(429, { "Retry-After": "3600" }) }));
+    const client = await answered({ status: 429, headers: { "Retry-After": "3600" } });
     await expect(client.scores()).rejects.toMatchObject({ status: 429, retryAfter: 3600 });
-    expect(link.asked.length).toBe(1);
+    expect(link.passed.length).toBe(1);
   });
 
   test("ends by deadline, and by the caller's signal with the caller's reason", async () => {
     const unheard = new Client({ url: "http://service.test", timeout: 50, retries: 0, fetch: never });
     await expect(unheard.scores()).rejects.toMatchObject({ code: "TIMEOUT" });
-    const client = await behind(() => ({ cut: 0 }), { retries: 1_000 });
+    const client = await answered("destroy", { retries: 1_000 });
     const stop = new AbortController();
     const ended = expect(client.scores({ signal: stop.signal })).rejects.toThrow(/^enough$/);
     stop.abort(new Error("enough"));
@@ -222,11 +226,10 @@ describe("a link that fails", () => {
   });
 
   test("gets the key and no other host does", async () => {
-    const client = await behind(() => ({ answer: gatewayAnswer(302, { Location: "http://127.0.0.1:1/" }) }), {
-      retries: 0,
-    });
+    const elsewhere = { status: 302, headers: { Location: "http://127.0.0.1:1/" } };
+    const client = await answered(elsewhere, { retries: 0 });
     await expect(client.scores()).rejects.toMatchObject({ code: "UNREACHABLE" });
-    expect(link.asked[0]).toContain(`Authorization: Bearer ${key}`);
+    expect(link.passed[0]?.headers).toMatchObject(bearer(key));
     expect(() => new Client({ url: link.url, key: "with\nbreak" })).toThrow(ApiError);
   });
 });

@@ -10,7 +10,7 @@ import type { HistoricalMarket } from "../../../schemas/records.ts";
 import { feedVersions } from "../../../schemas/versions.ts";
 import { verifierText } from "../../../snapshots/trust/notes/note-keys.ts";
 import { pythonPath } from "../../conformance/python.ts";
-import { type AlteringLink, startAlteringLink } from "../../helpers/http/altering-link.ts";
+import { type Link, startLink } from "../../helpers/http/link.ts";
 import { startTestProxy, type TestProxy } from "../../helpers/http/proxy.ts";
 import { bearer, until } from "../../helpers/http/proxy-client.ts";
 import { market, marketsOf, publishRecords } from "../../helpers/publish/records.ts";
@@ -95,7 +95,7 @@ print(json.dumps([[char, fold(char)] for char in known if unicodedata.category(c
   const present = market(30).id;
   const folder = testFolder();
   let proxy: TestProxy;
-  let link: AlteringLink;
+  let link: Link;
   let key: string;
   let url: string;
   let js: Client;
@@ -110,7 +110,7 @@ print(json.dumps([[char, fold(char)] for char in known if unicodedata.category(c
       });
       snapshots.push(snapshotId);
     }
-    link = await startAlteringLink(proxy.port);
+    link = await startLink(proxy.port);
     url = `http://127.0.0.1:${proxy.port}`;
     js = new Client({ url, key });
     await until("the snapshot", async () => (await js.status()).snapshotId === snapshots[1]);
@@ -226,7 +226,7 @@ texts += [row.text for row in client.rows({"cursor": rows.cursor, "skip": rows.s
 print(json.dumps([failed, texts]))`,
       { url: link.url, key },
     );
-    link.alter = () => undefined;
+    link.alter = undefined;
     expect(said[0]).toEqual(["ApiError", "BROKEN_ANSWER", 0, null]);
     expect(said[1]).toEqual((await Array.fromAsync(js.rows())).map(({ text }) => text));
   });
@@ -272,7 +272,7 @@ print(json.dumps([failing(work) for work in (
         ...{ absent: [absent, chunkless, elsewhere], asked: [present, ...snapshots] },
       },
     );
-    link.alter = () => undefined;
+    link.alter = undefined;
     const altered = ["proof", "proof", "checkpoint", "archive root", "absence", "absence", "index root"];
     const older = ["entry", undefined, "proof", ...Array(4).fill("entry"), undefined];
     expect(said.map(([, what]) => what)).toEqual([...altered, ...older]);

@@ -8,11 +8,11 @@ import { createS3Client } from "../../../snapshots/store/backends/s3.ts";
 import { sha256 } from "../../../snapshots/store/layout.ts";
 import { openStorage } from "../../../snapshots/store/open-storage.ts";
 import { parseS3Location, type Storage, StorageError } from "../../../snapshots/store/storage.ts";
+import { type Link, type Passed, startLink } from "../../helpers/http/link.ts";
 import { snapshotCommand } from "../../helpers/publish/commands.ts";
 import { writeSources } from "../../helpers/publish/sample-sources.ts";
 import { refusedBy } from "../../helpers/publish/sources.ts";
 import { createBucket, s3Environment } from "../../helpers/servers/ceph.ts";
-import { type S3Proxy, startS3Proxy } from "../../helpers/store/s3-proxy.ts";
 import { testFolder } from "../../helpers/store/test-folder.ts";
 
 const environment = s3Environment();
@@ -23,7 +23,7 @@ describe.skipIf(!environment)("sources on S3", () => {
   const folder = testFolder();
   let sources: string;
   let bucket: string;
-  let proxy: S3Proxy;
+  let link: Link;
   let location: string;
   let remote: Storage;
   let cache: string;
@@ -37,7 +37,7 @@ describe.skipIf(!environment)("sources on S3", () => {
   });
   beforeEach(async () => {
     round += 1;
-    proxy = await startS3Proxy(environment!.AWS_ENDPOINT_URL_S3);
+    link = await startLink(Number(new URL(environment!.AWS_ENDPOINT_URL_S3).port));
     location = `${bucket}/sources/${round}`;
     remote = await openStorage(location, folder, environment);
     cache = join(folder, `cache-${round}`);
@@ -46,12 +46,12 @@ describe.skipIf(!environment)("sources on S3", () => {
     for (const name of ["markets/readme.txt", "markets-old/a.parquet", "markets.parquet.bak"])
       await remote.put(name, Buffer.from("no source"));
   });
-  afterEach(() => proxy.stop());
+  afterEach(() => link.stop());
 
   // On a busy machine even an answer of this machine's own server takes many seconds.
   const client = (seconds = 3600) => {
     const limits = { connectSeconds: 3600, attemptSeconds: seconds, operationSeconds: 3600, attempts: 2 };
-    return createS3Client({ AWS_ENDPOINT_URL_S3: proxy.url }, limits);
+    return createS3Client({ AWS_ENDPOINT_URL_S3: link.url }, limits);
   };
   const mirror = (seconds?: number) =>
     mirrorSources(parseS3Location(location)!, client(seconds), { cacheDirectory: cache });
@@ -73,20 +73,24 @@ describe.skipIf(!environment)("sources on S3", () => {
     return downloaded.objects;
   };
   const refusalsOf = async (work: Promise<unknown>) => (await refusedBy(work)).refusals;
-  const isObject = (url = "", name = "") => url.split("?")[0]!.endsWith(`/${round}/${name}`);
+  const isObject = ({ target }: Passed, name = "") => target.split("?")[0]!.endsWith(`/${round}/${name}`);
+  const fetched = () =>
+    link.passed.filter(
+      ({ method, target, status }) => method === "GET" && status === 200 && !/[?&]list-type=/.test(target),
+    );
 
   describe("mirrorSources(location, client, options)", () => {
     test("brings the sources and nothing else, none twice, a changed object again, and drops what is gone", async () => {
       const runs: string[] = [];
       const run = async () => {
-        proxy.passed = [];
+        link.passed.length = 0;
         const { path: directory, downloaded, close } = await mirror();
         const content = await contentIn(directory);
         await close();
-        const fetched = proxy.fetched();
-        const bytes = fetched.reduce((sum, { bytes }) => sum + bytes, 0);
-        expect(downloaded).toMatchObject({ objects: fetched.length, bytes });
-        const names = fetched.map(({ target }) => target.split("?")[0]!.split(`/${round}/`)[1]!);
+        const came = fetched();
+        const bytes = came.reduce((sum, { bytes }) => sum + bytes, 0);
+        expect(downloaded).toMatchObject({ objects: came.length, bytes });
+        const names = came.map(({ target }) => target.split("?")[0]!.split(`/${round}/`)[1]!);
         runs.push(names.sort().join(" "));
         expect(await filesIn(cache)).toHaveLength(Object.keys(content).length);
         return content;
@@ -110,71 +114,59 @@ describe.skipIf(!environment)("sources on S3", () => {
       ["removed after", () => remote.delete(part), part, "changed while it was read"],
       ["joined after", () => remote.put(late, Buffer.from("z")), late, "appeared while the others were read"],
     ])("refuses an object that is %s it was fetched", async (when, change, file, rule) => {
-      const changing = async (url?: string) => {
-        if (isObject(url, part)) await change();
+      link[when.endsWith("before") ? "before" : "after"] = async (asked) => {
+        if (isObject(asked, part)) await change();
         return undefined;
       };
-      if (when.endsWith("before")) proxy.before = ({ url }) => changing(url);
-      else proxy.after = changing;
       expect(await refusalsOf(mirror())).toEqual([{ file, rule }]);
       expect((await filesIn(cache)).filter((path) => path.includes("/runs/"))).toEqual([]);
     });
 
     test("refuses other content from a server that ignores If-Match", async () => {
-      proxy.before = async ({ url }, response) => {
-        if (!isObject(url, names[2])) return undefined;
-        const bytes = (await stat(join(sources, names[2]!))).size;
-        response.writeHead(200, { ETag: `"${"0".repeat(32)}"`, "Content-Length": bytes });
-        response.end(Buffer.alloc(bytes));
-        return "handled";
+      link.before = async (asked) => {
+        if (!isObject(asked, names[2])) return undefined;
+        const body = Buffer.alloc((await stat(join(sources, names[2]!))).size);
+        return { status: 200, headers: { ETag: `"${"0".repeat(32)}"`, "Content-Length": body.length }, body };
       };
       expect(await refusalsOf(mirror())).toEqual([{ file: names[2], rule: "changed while it was read" }]);
     });
 
     test("takes up a transfer that broke off, and gives up one that always does", async () => {
       let cuts = 0;
-      proxy.cut = (target) => {
-        if (!isObject(target, names[1])) return undefined;
+      link.cut = (asked) => {
+        if (!isObject(asked, names[1])) return undefined;
         cuts += 1;
         return cuts === 1 ? 1000 : undefined;
       };
       await fetchedWhole();
       await remote.put(names[1]!, Buffer.alloc(5000));
-      proxy.cut = (target) => (isObject(target, names[1]) ? 1000 : undefined);
+      link.cut = (asked) => (isObject(asked, names[1]) ? 1000 : undefined);
       await expect(mirror()).rejects.toThrow(/sources\/\d+\/: cannot read markets\/part-00000\.parquet: /);
       await expect(mirror()).rejects.toBeInstanceOf(StorageError);
     });
 
     test("gives up a server that stops in the middle of an object", async () => {
-      proxy.before = async ({ url }, response) => {
-        if (!isObject(url, names[2])) return undefined;
-        let tag = "";
-        for await (const info of remote.list(names[2]!)) tag = info.tag ?? "";
-        const bytes = (await stat(join(sources, names[2]!))).size;
-        response.writeHead(200, { ETag: `"${tag}"`, "Content-Length": bytes }).write(Buffer.alloc(10));
-        return "handled";
-      };
+      link.cut = (asked) => (isObject(asked, names[2]) ? 10 : undefined);
+      link.after = (asked) => isObject(asked, names[2]) && Promise.withResolvers().promise;
       await expect(mirror(0.2)).rejects.toBeInstanceOf(StorageError);
     });
 
     test("refuses keys that leave the folder or cannot be files", async () => {
       const odd = ["../../escape", "/a", "x".repeat(300)].map((name) => `markets/${name}.parquet`);
       const listed = [...odd, `${names[1]}/below.parquet`];
-      proxy.before = async ({ url }, response) => {
-        if (!/list-type=2/.test(url ?? "") || !/prefix=[^&]*markets%2F(&|$)/.test(url ?? ""))
-          return undefined;
+      link.before = ({ target }) => {
+        if (!/list-type=2/.test(target) || !/prefix=[^&]*markets%2F(&|$)/.test(target)) return undefined;
         const keys = [...listed, names[1]!].map((name) => `sources/${round}/${name}`);
         const contents = keys.map(
           (key) => `<Contents><Key>${key}</Key><Size>1</Size><ETag>"a"</ETag></Contents>`,
         );
         const result = `<IsTruncated>false</IsTruncated>${contents.join("")}`;
-        response.writeHead(200, { "Content-Type": "application/xml" });
-        response.end(`<ListBucketResult>${result}</ListBucketResult>`);
-        return "handled";
+        const headers = { "Content-Type": "application/xml" };
+        return { status: 200, headers, body: `<ListBucketResult>${result}</ListBucketResult>` };
       };
       const refusals = await refusalsOf(mirror());
       expect(refusals.map(({ file }) => file)).toEqual(listed);
-      expect(proxy.fetched()).toEqual([]);
+      expect(fetched()).toEqual([]);
       expect(await readdir(folder)).not.toContain("escape.parquet");
     });
 
