@@ -112,6 +112,10 @@ describe("clientAccount(peer, forwarded, trust)", () => {
     ["10.0.0.1", ["", "rubbish"], { hops: 2 }, "10.0.0.1"],
     ["10.0.0.1", ["192.0.2.1, 10.2.3.4"], networks, "192.0.2.1"],
     ["::ffff:10.0.0.1", ["192.0.2.1"], networks, "192.0.2.1"],
+    // All addresses of a /64, in any spelling, are one account.
+    ...["2001:db8:0:7::9", "2001:DB8:0:7:9::", "2001:0db8:0000:0007:9:ffff:0:1", "2001:db8::7:0:0:9:1"].map(
+      (spelled) => [spelled, [], nobody, "2001:db8:0:7::/64"] as const,
+    ),
     ["fd00::1", ["2001:db8::1"], networks, "2001:db8:0:0::/64"],
     ["11.0.0.1", ["192.0.2.1"], networks, "11.0.0.1"],
     ["10.0.0.1", ["192.0.2.1, 192.0.2.2"], networks, "192.0.2.2"],

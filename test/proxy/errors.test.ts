@@ -1,5 +1,4 @@
 import { expect, test, vi } from "vitest";
-import { requirePlan } from "../../proxy/access/identity.ts";
 import { CommitLog } from "../../snapshots/read/catalog/commit-log.ts";
 import { layout } from "../../snapshots/store/layout.ts";
 import { readCommit } from "../../snapshots/store/log/commits.ts";
@@ -49,14 +48,6 @@ test("keys not read yet are 503, not unknown", async () => {
   expect(outcome(await proxy.as(key)(list))).toBe("503 SNAPSHOT_UNAVAILABLE");
   expect(outcome(await proxy.get("/readyz"))).toBe("503 SNAPSHOT_UNAVAILABLE");
   expect(outcome(await proxy.get(list))).toBe("200");
-});
-
-// What histories and dimensions say is in test/snapshots/sources/score-details.test.ts.
-test("a plan below Developer is refused as such, should there ever be keys of one", () => {
-  const caller = { plan: "free", account: "a", owner: "o", limit: 1, keyed: true } as const;
-  expect(() => requirePlan(caller, "developer")).toThrow(
-    expect.objectContaining({ code: "DEVELOPER_REQUIRED" }),
-  );
 });
 
 test.each(["missing from", "damaged in"])(

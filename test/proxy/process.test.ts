@@ -1,37 +1,22 @@
 import { once } from "node:events";
-import { mkdir, mkdtemp, readdir, rm } from "node:fs/promises";
+import { mkdir, readdir } from "node:fs/promises";
 import { createServer } from "node:http";
 import { connect } from "node:net";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { listen, openQuota } from "../../proxy/start.ts";
 import { directoryStorage } from "../../snapshots/store/backends/directory.ts";
 import { call, outcome, until } from "../helpers/http/proxy-client.ts";
-import { type ProxyCommand, startProxyCommand } from "../helpers/http/proxy-command.ts";
+import { startProxyCommand } from "../helpers/http/proxy-command.ts";
 import { publishArchive } from "../helpers/publish/records.ts";
 import { findNode, serveLocally } from "../helpers/servers/programs.ts";
+import { testFolder } from "../helpers/store/test-folder.ts";
 
-let directory: string;
-let proxies: ProxyCommand[];
-beforeEach(async () => {
-  directory = await mkdtemp(join(tmpdir(), "prs-process-"));
-  proxies = [];
-});
-afterEach(async () => {
-  for (const proxy of proxies) await proxy.kill();
-  await rm(directory, { recursive: true, force: true });
-});
-
-function start(env: Record<string, string>, node?: string): ProxyCommand {
-  const proxy = startProxyCommand(directory, env, node);
-  proxies.push(proxy);
-  return proxy;
-}
+const folder = testFolder();
 
 test("what a server cannot listen on or count in is refused by its setting", async () => {
   const { port, stop } = await serveLocally(createServer());
-  const counted = { directory, log: { warn() {} } };
+  const counted = { directory: folder, log: { warn() {} } };
   const limits = { quotaSeconds: 1, quotaOpenSeconds: 1 };
   await expect(listen(createServer(), { host: "127.0.0.1", port }, "METRICS_PORT")).rejects.toThrow(
     `METRICS_PORT ${port} is taken by another process; set METRICS_PORT to a free one.`,
@@ -45,13 +30,17 @@ test("what a server cannot listen on or count in is refused by its setting", asy
   await stop();
 });
 
+// What ends the start is in test/scripts/workers.test.ts.
 describe("npm run proxy", () => {
   const nodes = { "this Node": process.execPath, "the oldest": findNode("22") };
   const does =
     "starts without a store, takes up the first snapshot, counts, keeps its files with the user, ends with 0";
-  test.for(Object.entries(nodes))(`with %s ${does}`, async ([, node], { skip }) => {
+  test.for(Object.entries(nodes))(`with %s ${does}`, async ([name, node], { skip, onTestFinished }) => {
     skip(!node);
-    const proxy = start({ POLL_SECONDS: "1", SHUTDOWN_SECONDS: "60" }, node);
+    const directory = join(folder, name);
+    await mkdir(directory);
+    const proxy = startProxyCommand(directory, { POLL_SECONDS: "1", SHUTDOWN_SECONDS: "60" }, node);
+    onTestFinished(proxy.kill);
     const port = await proxy.listening();
     expect(outcome(await call(port, "/readyz"))).toBe("503 SNAPSHOT_UNAVAILABLE");
     const warning = `there is no store at ${join(directory, "store")}`;
@@ -70,18 +59,5 @@ describe("npm run proxy", () => {
     expect(await proxy.ended).toBe(0);
     expect(proxy.output.out).toContain("draining");
     idle.destroy();
-  });
-
-  // What else ends the start is in test/scripts/workers.test.ts.
-  test("a bad value ends it with 1 and names the variable, as does a quota file that cannot be", async () => {
-    const bad = start({ POLL_SECONDS: "often" });
-    expect([await bad.ended, bad.output.err]).toEqual([
-      1,
-      "POLL_SECONDS must be an integer from 1 to 3600.\n",
-    ]);
-    await mkdir(join(directory, "folder"));
-    const file = start({ QUOTA_STORE: "folder" });
-    expect(await file.ended).toBe(1);
-    expect(file.output.err).toMatch(/^QUOTA_STORE cannot be used/);
   });
 });

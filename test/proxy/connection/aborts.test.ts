@@ -10,7 +10,7 @@ import { bookOf, publishBook } from "../../helpers/publish/score-books.ts";
 import { bytesInUse } from "../../helpers/servers/bytes-in-use.ts";
 import { testFolder } from "../../helpers/store/test-folder.ts";
 
-const [clients, rounds] = [300, 5];
+const [clients, rounds] = [200, 5];
 // The connections that the proxy opens to an origin, those of them that it keeps, and more records than either.
 const [connections, kept, protocols] = [64, 16, 150];
 const folder = testFolder();
@@ -19,7 +19,7 @@ const list = "/api/v1/scores";
 
 let proxy: TestProxy;
 let origin: FaultyOrigin;
-let head: (path: string) => string;
+let key: string;
 beforeAll(async () => {
   const bris = Object.fromEntries(Array.from({ length: protocols }, (_, n) => [`protocol-${n}`, 500]));
   await publishBook(directoryStorage(store), bookOf(bris), { markets: 60 });
@@ -32,9 +32,10 @@ async function start(options: TestProxyOptions): Promise<void> {
   const usual = { empty: true, snapshotStore: store, publicOrigin: origin.url, logLevel: "silent" } as const;
   proxy = await startTestProxy({ ...options, ...usual });
   onTestFinished(proxy.stop);
-  const key = await proxy.issue({ quota: 1_000_000 });
-  head = (path) => `GET ${path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${key}\r\n\r\n`;
+  key = await proxy.issue({ quota: 1_000_000 });
 }
+
+const head = (path: string) => `GET ${path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${key}\r\n\r\n`;
 
 /** Every client sends requests and goes away, politely or not, once `enough` settles. */
 async function allLeave(heads: (client: number) => string, enough: (socket: Socket) => Promise<unknown>) {
@@ -74,6 +75,29 @@ async function nothingStays(round: () => Promise<void>): Promise<void> {
   expect(outcome(await proxy.get(list))).toBe("200");
 }
 
+/** Starts a proxy that keeps nothing of an answer: every request needs the origin. Only a test lets its deadline pass. */
+async function startForgetful() {
+  const originSeconds = patient.originSeconds / 2;
+  await start({ cacheBytes: 8, limits: { originSeconds } });
+  const slugs: string[] = (await proxy.get(list)).json().scores.map((row: { slug: string }) => row.slug);
+  expect(slugs).toHaveLength(protocols);
+  vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
+  return { slugs, passDeadline: () => vi.advanceTimersByTime(originSeconds * 1000) };
+}
+
+test("fetches that the origin leaves hanging, or that wait for a free connection, end with their deadline", async () => {
+  const { slugs, passDeadline } = await startForgetful();
+  origin.behave = () => {};
+  const asked = connections + 10;
+  const waiting = slugs.slice(0, asked).map((slug) => proxy.as(key)(`${list}/${slug}`));
+  const left = 1_000_000 - asked;
+  await until("all to wait", async () => (await proxy.left(key)) === left && origin.open() === connections);
+  passDeadline();
+  expect(new Set((await Promise.all(waiting)).map(outcome))).toEqual(new Set(["504 UPSTREAM_TIMEOUT"]));
+  // Had one of them kept its connection or its place in the queue, the pool would be smaller for ever.
+  await until("the connections to the origin to be destroyed", () => origin.open() === 0);
+});
+
 describe(`${clients} clients that go away again and again`, () => {
   test("in the middle of their answers", async () => {
     await start({});
@@ -91,16 +115,8 @@ describe(`${clients} clients that go away again and again`, () => {
     );
   });
 
-  test.each([
-    { title: "until it answers after all", answers: true },
-    { title: "which never answers", answers: false },
-  ])("unanswered, every connection to the origin taken, $title", async ({ answers }) => {
-    // Only this test lets the deadline pass. Nothing is kept of an answer, so that every request needs the origin.
-    const originSeconds = patient.originSeconds / 2;
-    await start({ cacheBytes: 8, limits: { originSeconds } });
-    const slugs = (await proxy.get(list)).json().scores.map((row: { slug: string }) => row.slug);
-    expect(slugs).toHaveLength(protocols);
-    vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
+  test("unanswered, every connection to the origin taken, of which half are answered and half never", async () => {
+    const { slugs, passDeadline } = await startForgetful();
     await nothingStays(async () => {
       const owed: { socket: Socket; answer: () => void }[] = [];
       origin.behave = (socket, body, target) =>
@@ -114,13 +130,12 @@ describe(`${clients} clients that go away again and again`, () => {
       );
       // Those that wait for a connection are answered as soon as they have one.
       origin.behave = good;
-      if (answers) for (const { answer } of owed) answer();
-      else {
-        vi.advanceTimersByTime(originSeconds * 1000);
-        await until("the connections to the origin to be destroyed", () =>
-          owed.every(({ socket }) => socket.destroyed),
-        );
-      }
+      const [answered, never] = [0, 1].map((half) => owed.filter((_, place) => place % 2 === half));
+      for (const { answer } of answered!) answer();
+      passDeadline();
+      await until("the connections that are not answered to be destroyed", () =>
+        never!.every(({ socket }) => socket.destroyed),
+      );
       // After so many failures the origin is left alone for a second.
       await until("the proxy to answer again", async () => (await proxy.get(list)).status === 200);
     });

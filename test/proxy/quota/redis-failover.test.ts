@@ -12,7 +12,7 @@ const noon = Date.parse("2100-03-01T12:00:00.000Z");
 const policies = ["closed", "local"] as const;
 type Policy = (typeof policies)[number];
 const processes = 2;
-const quota = 600;
+const quota = 300;
 
 // FAILOVERS=60 FAILOVER_SECONDS=10 kills a primary every ten seconds for ten minutes, and prints what that took.
 const failovers = Number(process.env.FAILOVERS ?? 1);
@@ -28,7 +28,7 @@ function load(proxies: readonly TestProxy[], key: string) {
       const { status } = await proxies[number % processes]!.get(list, { headers: bearer(key), agent });
       answers.push({ at: performance.now(), status });
       // Slow enough that more is counted before the failover than in its last second.
-      await pause(10);
+      await pause(20);
     }
   });
   const times = (...statuses: number[]) =>
