@@ -38,15 +38,13 @@ beforeEach(async () => {
 afterEach(() => attacked.stop());
 
 /** Sends every request with every key, or with one of them in turn; an answer's body is taken out of its coding. */
-async function attack(requestsOf: (key: string) => string[], inTurn = false): Promise<void> {
-  const withKey = async (key: string, place: number) => {
-    const all = requestsOf(key);
-    for (const bytes of inTurn ? all.filter((_, n) => n % canaries.length === place) : all) {
-      const text = await attacked.proxy.raw(bytes);
-      received.push(text, ...answersIn(text).map((answer) => answer.text));
-    }
-  };
-  await Promise.all(canaries.map(withKey));
+async function attack(inTurn: boolean): Promise<void> {
+  const all = canaries.flatMap((key, place) =>
+    requestsWith(key).filter((_, n) => !inTurn || n % canaries.length === place),
+  );
+  // At once: some of them take the second that they have to end.
+  const answers = await Promise.all(all.map((bytes) => attacked.proxy.raw(bytes)));
+  for (const text of answers) received.push(text, ...answersIn(text).map((answer) => answer.text));
 }
 
 /** Checks that no key is to be found anywhere: not in what was answered, logged, asked or stored. */
@@ -71,13 +69,6 @@ const ask = async (path: string) =>
 /** Breaks something; gives an address and what it answers from then on. */
 const failures: [string, () => Promise<[string, string]>][] = [
   ["nothing", async () => ["/api/v1/scores", "200"]],
-  [
-    "the origin, which is down,",
-    async () => {
-      await attacked.origin.stop();
-      return ["/api/v1/scores", "502 UPSTREAM_ERROR"];
-    },
-  ],
   [
     "the origin, which sends others' bytes,",
     async () => {
@@ -129,7 +120,7 @@ describe("a key leaves no trace but its digest", () => {
     await until(`${expected} for ${path}`, async () => (await ask(path)) === expected);
     // Every key at every place is tried once, where nothing fails.
     const inTurn = what !== "nothing";
-    await attack(requestsWith, inTurn);
+    await attack(inTurn);
     expect(received.length).toBeGreaterThan(inTurn ? 200 : 1000);
     await expectNoTrace();
   });
@@ -141,7 +132,7 @@ describe("a key leaves no trace but its digest", () => {
     const metricsPort = await freePort();
     const command = startProxyCommand(folder, { LOG_LEVEL: "trace", METRICS_PORT: String(metricsPort) });
     const port = await command.listening();
-    for (const bytes of requestsWith(key)) received.push(await raw(port, bytes));
+    received.push(...(await Promise.all(requestsWith(key).map((bytes) => raw(port, bytes)))));
     const metrics = (await call(metricsPort, "/metrics")).text;
     expect(metrics).toContain(`route="${archive}"`);
     const files = await bytesBelow(folder);

@@ -138,18 +138,3 @@ describe.skipIf(!nginx).each([
     }
   });
 });
-
-test.skipIf(!nginx)(
-  "a cache that ignores both headers would give the archive away: the danger is real",
-  async () => {
-    const proxy = await startTestProxy();
-    const cache = await startSharedCache(nginx!, proxy.port, {
-      ignore: ["Cache-Control", "Expires", "Vary"],
-    });
-    const key = await proxy.issue();
-    await call(cache.port, archive, { headers: bearer(key) });
-    expect((await call(cache.port, archive)).text).toMatch(paid);
-    await cache.stop();
-    await proxy.stop();
-  },
-);
