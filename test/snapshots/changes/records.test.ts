@@ -12,16 +12,11 @@ import { layout } from "../../../snapshots/store/layout.ts";
 import { newestCommit, readCommit } from "../../../snapshots/store/log/commits.ts";
 import { objectsIn, readParsed } from "../../../snapshots/store/objects.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
-import { snapshotCommand } from "../../helpers/publish/commands.ts";
 import { inArchiveOrder, publishRecords, recordsOf } from "../../helpers/publish/records.ts";
 import { append } from "../../helpers/store/appended-commits.ts";
-import { storeOf } from "../../helpers/store/rollback-store.ts";
 import { contentOf, memoryStorage } from "../../helpers/store/storages.ts";
 import { newestManifest, rebuild } from "../../helpers/store/tamper.ts";
-import { testFolder } from "../../helpers/store/test-folder.ts";
 import { faultsOf } from "../../helpers/store/verified.ts";
-
-const folder = testFolder();
 
 /** The lines of each side of a commit's record, newest first, and its counts. */
 async function recordOf(storage: Storage, commit: Commit) {
@@ -195,32 +190,3 @@ test.for([-1, 1])(
     await expect(Readable.from(walk).toArray()).rejects.toThrow(refused);
   },
 );
-
-test("diff tells what differs: counts, first ids, fields, composite and tiers", async () => {
-  const store = await storeOf(folder, "A", "B", "C");
-  const run = (...args: string[]) =>
-    snapshotCommand(["diff", ...args, "--store", store.location], { from: folder });
-  const [one, three] = [(await readCommit(store, 1))!, (await readCommit(store, 3))!];
-  const { code, stdout: told } = await run(one.entry.snapshotId.slice(0, 8), "3", "--json");
-  expect(code).toBe(0);
-  const { since, until, changes } = JSON.parse(told);
-  expect(since).toMatchObject({ commit: 1, snapshotId: one.entry.snapshotId });
-  expect(until).toMatchObject({ commit: 3, snapshotId: three.entry.snapshotId });
-  expect(changes.protocols).toMatchObject({ added: 0, changed: 4, removed: 0, fields: { bri: 4 } });
-  const { details, ...markets } = changes.markets;
-  const idsOf = (first: number, last: number) =>
-    recordsOf(first, last)
-      .map(({ id }) => id)
-      .sort()
-      .slice(0, 20);
-  const firstIds = { added: idsOf(120, 180), changed: [], removed: idsOf(0, 20) };
-  expect(markets).toMatchObject({ added: 60, changed: 0, removed: 20, first: firstIds });
-  const ofComposite = details.composite.map(({ shift }: { shift: number }) => shift);
-  const shifts = [...Object.values<number>(details.tiers), ...ofComposite];
-  expect(shifts.reduce((sum, shift) => sum + shift)).toBe(2 * (60 - 20));
-  const { stdout } = await run("1", "3");
-  expect(stdout).toContain("It changes +60 ~0 -20 markets, ~4 protocols (");
-  expect(stdout).toMatch(/^ {2}markets by tier: RAW [+-]\d+, /m);
-  expect((await run("1")).code).toBe(2);
-  expect((await run("1", "9")).stderr).toContain("there is no commit 9");
-});

@@ -1,14 +1,19 @@
 import { describe, expect, test } from "vitest";
+import { formatVersion } from "../../../schemas/versions.ts";
 import { changeObjects } from "../../../snapshots/changes/record.ts";
-import { collectGarbage } from "../../../snapshots/maintain/gc.ts";
+import { type CollectOptions, collectGarbage } from "../../../snapshots/maintain/gc.ts";
 import { rollback } from "../../../snapshots/maintain/rollback.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
-import { readCommit } from "../../../snapshots/store/log/commits.ts";
+import { newestCommit, readCommit } from "../../../snapshots/store/log/commits.ts";
 import { announce } from "../../../snapshots/store/log/gc-records.ts";
+import { seal } from "../../../snapshots/store/objects.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
+import { signRecord } from "../../../snapshots/trust/notes/signed-note.ts";
 import { verify } from "../../../snapshots/verify/verify.ts";
 import { publishRecords, recordsOf, sourcesOf } from "../../helpers/publish/records.ts";
 import { seenBy } from "../../helpers/store/faulty-store.ts";
+import { expectShown } from "../../helpers/store/rollback-store.ts";
+import { testKey } from "../../helpers/store/signing.ts";
 import { changedStorage, countingStorage, listed } from "../../helpers/store/storages.ts";
 import { content, hour, start, storeWith, timedStore } from "../../helpers/store/timed-store.ts";
 import { faultsOf } from "../../helpers/store/verified.ts";
@@ -185,14 +190,156 @@ test("the digests of rows stay for each manifest that names them, also beside th
   expect(await listed(storage, layout.rows.prefix)).toEqual(both);
 });
 
-test("nothing is deleted by a clock that is a day ahead of the store's", async () => {
-  const { storage, collect, pass } = timedStore();
-  for (const n of [0, 1]) await publishRecords(storage, content(n), 700 + n);
-  pass(72);
-  const before = await keysOf(storage);
-  const ahead = { ...storage, clockAhead: () => -24 * hour };
-  const collecting = collectGarbage(ahead, { ...retention, now: new Date(start + 72 * hour) });
-  await expect(collecting).rejects.toThrow(/this machine's clock says .*, and the store's .*; set it right/);
-  expect(await keysOf(storage)).toEqual(before);
-  expect((await collect({ keepCommits: 1 })).deleted.keys.length).toBeGreaterThan(0);
+// What names other objects must not stay without those that were put, and listed, before it.
+test.for([
+  { what: "record of a change", prefix: layout.changeRecord.prefix },
+  { what: "manifest", prefix: layout.manifest.prefix },
+])("the $what that a publisher puts while a collection lists goes with its parts", async ({ prefix }) => {
+  const { storage, pass, collect, now: time } = await storeWith(1);
+  const [written, listed] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  const publisher = changedStorage(storage, {
+    async put(key, body) {
+      if (key.startsWith(prefix) && key.endsWith(".json")) {
+        written.resolve();
+        await listed.promise;
+        pass(1);
+      }
+      if (key.startsWith(layout.manifest.prefix)) pass(1);
+      return storage.put(key, body);
+    },
+  });
+  const published = publishRecords(publisher, content(1), 701);
+  await written.promise;
+  const collecting = changedStorage(storage, {
+    async *list(place) {
+      // It has listed what may go, and reads the log.
+      if (place === layout.commit.prefix) {
+        listed.resolve();
+        await published;
+        if (prefix === layout.manifest.prefix && (await newestCommit(storage))?.entry.commit === 2) {
+          pass(1);
+          await publishRecords(storage, content(2), 702);
+        }
+      }
+      yield* storage.list(place);
+    },
+  });
+  const nothing = { keepHours: 0, keepCommits: 1, keepChangesDays: 0, dryRun: false };
+  await collectGarbage(collecting, { ...nothing, now: new Date(time().getTime() + 3 * hour) });
+  await collect({ keepChangesDays: 400 });
+  expect(await faultsOf(storage)).toEqual([]);
+});
+
+test("a publish over a store that lists nothing of what was put says so, and not that a collection runs", async () => {
+  const { storage } = await storeWith(1);
+  const blind = changedStorage(storage, { async *list() {} });
+  await expect(publishRecords(blind, content(1), 701)).rejects.toThrow(
+    /^memory: (manifests|p\S+)\/\S+ was put, and the store does not list it: .* see that it may list$/,
+  );
+});
+
+test("a run whose commit another one followed, and whose snapshot was collected, shows the newest", async () => {
+  const { storage, pass, now } = await storeWith(3);
+  let followed = false;
+  const held = changedStorage(storage, {
+    // Read after the commit, before the names.
+    async get(key, options) {
+      if (key === layout.siteFile("api.json") && !followed) {
+        followed = true;
+        await rollback(storage, "1", now);
+        await collectGarbage(storage, { ...retention, keepHours: 0, now: new Date(start + 1000 * hour) });
+      }
+      return storage.get(key, options);
+    },
+  });
+  pass(1);
+  await rollback(held, "2", now);
+  expect(followed).toBe(true);
+  await expectShown(storage, 5);
+});
+
+// Whose commits a collection counts. What it makes of stores that somebody altered is in attacks.test.ts of trust.
+
+const ours = testKey();
+const thief = testKey(ours.name, "thief");
+const signing = { trusted: [ours] };
+
+/** A store of three commits, signed except where `unsigned` says otherwise, all of them long ago. */
+async function storeOf({ unsigned = [] as number[] } = {}) {
+  const store = timedStore();
+  for (const number of [1, 2, 3]) {
+    const signing = unsigned.includes(number) ? {} : { key: ours, over: number - 1 };
+    await publishRecords(store.storage, content(number), 700 + number, { signing });
+  }
+  store.pass(100);
+  return store;
+}
+
+const keep: Partial<CollectOptions> = { keepHours: 1, keepCommits: 1, signing };
+
+test("commits that were made before the first key count, as a signed one leads to them", async () => {
+  const { collect } = await storeOf({ unsigned: [1, 2] });
+  expect((await collect({ ...keep, keepCommits: 2 })).keptCommits).toBe(2);
+});
+
+test.each([
+  ["signed", { signing }],
+  ["signed, where everybody's commits count", { anybody: true }],
+  ["unsigned", {}],
+])("a log that lost its beginning is not collected unless told where it begins: %s", async (kind, whose) => {
+  const store = await storeOf({ unsigned: kind === "unsigned" ? [1, 2, 3] : [] });
+  // All that commit 1 reaches is due for deletion only where commit 1 itself does not keep it.
+  const keepAll = { ...keep, signing: {}, keepCommits: 3, ...whose };
+  const first = (await store.storage.get(layout.commit(1)))!;
+  const keys = async () => new Set((await listed(store.storage)).map(({ key }) => key));
+  const before = await keys();
+  await store.storage.delete(layout.commit(1));
+  const refusal = (number: number) => ({
+    code: "BROKEN_LOG",
+    message: expect.stringContaining(`${layout.commit(number)}: it is missing`),
+  });
+  await expect(store.collect(keepAll)).rejects.toMatchObject(refusal(1));
+  await store.storage.put(layout.commit(1), first);
+  expect((await store.collect(keepAll)).deleted.keys).toEqual([]);
+  expect(await keys()).toEqual(before);
+
+  for (const number of [1, 2]) await store.storage.delete(layout.commit(number));
+  await expect(store.collect({ ...keepAll, begins: 2 })).rejects.toMatchObject(refusal(2));
+  await expect(store.collect({ ...keepAll, begins: 4 })).rejects.toMatchObject(refusal(4));
+  const { deleted } = await store.collect({ ...keepAll, begins: 3 });
+  expect(deleted.keys.length).toBeGreaterThan(20);
+  expect(await faultsOf(store.storage, { begins: 3 })).toEqual([]);
+  expect(await faultsOf(store.storage)).toEqual([
+    { key: layout.commit(1), reason: "it is missing, and so are all up to commit 2" },
+  ]);
+});
+
+test("commits before the one with which the log is said to begin count as far as it leads to them", async () => {
+  const { storage, collect } = await storeOf();
+  const all = { ...keep, keepCommits: 3 };
+  expect((await collect({ ...all, begins: 3 })).deleted.keys).toEqual([]);
+  await storage.put(layout.commit(1), Buffer.from("rubbish"));
+  expect(await collect({ ...all, begins: 3 })).toMatchObject({ keptCommits: 2 });
+  expect(await faultsOf(storage, { begins: 2 })).toEqual([]);
+});
+
+test("exports that no trusted key signed are not among the newest that stay", async () => {
+  const store = await storeOf();
+  const recordOf = (commit: number, snapshotId: string, key?: typeof ours) => {
+    const record = { formatVersion, commit, snapshotId, archiveRoot: "0".repeat(64) };
+    const files: never[] = [];
+    const sign = signRecord(key, `export ${snapshotId}`);
+    return seal({ ...record, publishedAt: "2026-03-01T00:00:00.000Z", files }, sign);
+  };
+  const own = layout.exportRecord("1".repeat(64));
+  await store.storage.put(own, recordOf(1, "1".repeat(64), ours));
+  for (const digit of ["2", "3"]) {
+    const id = digit.repeat(64);
+    await store.storage.put(layout.exportRecord(id), recordOf(900, id, digit === "2" ? thief : undefined));
+  }
+  store.pass(100);
+  const { deleted } = await store.collect(keep);
+  expect(deleted.keys.filter((key) => key.startsWith(layout.exportRecord.prefix)).sort()).toEqual(
+    ["2", "3"].map((digit) => layout.exportRecord(digit.repeat(64))),
+  );
 });
