@@ -1,7 +1,7 @@
 import type { Commit, ExportRecord } from "../../schemas/store/stored-objects.ts";
 import { readPages } from "../../snapshots/index/segment.ts";
-import type { Retention } from "../../snapshots/maintain/commits.ts";
 import { hashIn, layout, sha256 } from "../../snapshots/store/layout.ts";
+import { type Collecting, isKept } from "../helpers/store/retained.ts";
 import type { Content } from "./contents.ts";
 import { must, type Process } from "./kernel/kernel.ts";
 import type { Stored, Watch } from "./kernel/store.ts";
@@ -15,9 +15,6 @@ interface Known {
   /** The keys of its change record and of the parts of that. */
   changes: ReadonlySet<string>;
 }
-
-/** How a collection judges what is old. */
-export type Collecting = Retention & { now: number };
 
 const day = 24 * 3_600_000;
 /** So long everything stays that is newer than the newest commit. */
@@ -258,29 +255,6 @@ export class Judge {
     this.isForked ||= known !== undefined;
     this.#roots.set(size, { root, at: this.#now() });
   }
-}
-
-/** Whether the snapshot of a commit stays, said again in plain words. */
-function isKept(log: readonly Known[], index: number, { now, keepHours, keepCommits, ...rules }: Collecting) {
-  const { commit } = log[index]!;
-  const successor = log[index + 1]?.commit;
-  if (!successor || index >= log.length - keepCommits) return true;
-  if (Date.parse(successor.entry.publishedAt) >= now - keepHours * 3_600_000) return true;
-  const withdrawn = log.at(-1)!.commit.entry.withdrawn;
-  const stands = ({ entry: { commit: number } }: Commit) =>
-    !withdrawn.some(([a, b]) => a <= number && number <= b);
-  const isLast = (length: number, periods: number) => {
-    const periodOf = (time: string) => time.slice(0, length);
-    const own = periodOf(commit.entry.publishedAt);
-    const later = log
-      .slice(index + 1)
-      .some((other) => periodOf(other.commit.entry.publishedAt) === own && stands(other.commit));
-    const back = new Date(now);
-    if (length === 10) back.setUTCDate(back.getUTCDate() - periods);
-    else back.setUTCMonth(back.getUTCMonth() - periods, 1);
-    return periods > 0 && stands(commit) && !later && own >= periodOf(back.toISOString());
-  };
-  return isLast(10, rules.keepDaily ?? 0) || isLast(7, rules.keepMonthly ?? 0);
 }
 
 /** Keys of the objects that the lines of scores name. */

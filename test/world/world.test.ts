@@ -13,9 +13,9 @@ function run(...options: string[]) {
 
 const { SEED } = process.env;
 
-test("no world breaks a rule, as far as ten seconds go", () => {
+test("none of sixty worlds breaks a rule, or of as many as a minute allows", () => {
   // Always the same ones: what makes one of them fail is a change. Every night plays others.
-  const options = SEED ? ["--seed", SEED] : ["--seconds", "10"];
+  const options = SEED ? ["--seed", SEED] : ["--count", "60", "--seconds", "60"];
   const { status, told } = run(...options);
   console.info(told);
   expect(status, told).toBe(0);

@@ -1,10 +1,11 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import type { Commit, CommitEntry } from "../../../schemas/store/stored-objects.ts";
-import { masksOf, type Retention, rules } from "../../../snapshots/maintain/commits.ts";
+import { masksOf, type Retention } from "../../../snapshots/maintain/commits.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { verify } from "../../../snapshots/verify/verify.ts";
 import { publishRecords } from "../../helpers/publish/records.ts";
+import { isKept } from "../../helpers/store/retained.ts";
 import { listed } from "../../helpers/store/storages.ts";
 import { content, timedStore } from "../../helpers/store/timed-store.ts";
 
@@ -47,38 +48,9 @@ describe("the rules that keep a commit", () => {
         );
         const commits = logOf(gaps, ranges);
         const now = new Date(Date.parse(commits.at(-1)!.entry.publishedAt) + later * hour);
-        const stands = ({ entry: { commit } }: Commit) =>
-          !ranges.some(([from, to]) => from <= commit && commit <= to);
-        const lastOf = (commit: Commit, length: number) =>
-          stands(commit) &&
-          !commits.some(
-            (other) =>
-              other.entry.commit > commit.entry.commit &&
-              stands(other) &&
-              other.entry.publishedAt.slice(0, length) === commit.entry.publishedAt.slice(0, length),
-          );
-        // The first day and month that count.
-        const firstDay = new Date(now.getTime() - keep.keepDaily * 24 * hour).toISOString().slice(0, 10);
-        const firstMonth = new Date(Date.UTC(now.getUTCFullYear(), now.getUTCMonth() - keep.keepMonthly))
-          .toISOString()
-          .slice(0, 7);
-        const expected = commits.map((commit, index) => {
-          const next = commits[index + 1];
-          return (
-            (next ? 0 : rules.always) +
-            (next && Date.parse(next.entry.publishedAt) + keep.keepHours * hour >= now.getTime()
-              ? rules.hours
-              : 0) +
-            (commits.length - index <= keep.keepCommits ? rules.commits : 0) +
-            (keep.keepDaily > 0 && lastOf(commit, 10) && commit.entry.publishedAt.slice(0, 10) >= firstDay
-              ? rules.daily
-              : 0) +
-            (keep.keepMonthly > 0 && lastOf(commit, 7) && commit.entry.publishedAt.slice(0, 7) >= firstMonth
-              ? rules.monthly
-              : 0)
-          );
-        });
-        expect(masksOf(commits, { ...keep, now })).toEqual(expected);
+        const all = commits.map((commit) => ({ commit }));
+        const expected = all.map((_, index) => isKept(all, index, { ...keep, now: now.getTime() }));
+        expect(masksOf(commits, { ...keep, now }).map((mask) => mask > 0)).toEqual(expected);
       }),
     );
   });
