@@ -12,7 +12,6 @@ import { blockRows, blocksPerGroup } from "../../../snapshots/export/parquet-fil
 import { readPages } from "../../../snapshots/index/segment.ts";
 import { rollback } from "../../../snapshots/maintain/rollback.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
-import { announce } from "../../../snapshots/store/log/gc-records.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
 import { exportNewest } from "../../helpers/archive/exports.ts";
 import { firstColumn, withDuckDb } from "../../helpers/archive/sql.ts";
@@ -191,18 +190,6 @@ describe("an export", () => {
     const before = await exportNewest(storage, folder, { maxTextBytes: 300_000 }, "1");
     expect(before).toMatchObject({ outcome: "unchanged", commit: 1 });
     expect((await readExported(storage, layout.exportRecord, snapshotId))?.commit).toBe(4);
-  });
-
-  test("does not use a file or a record that a collection is about to delete", async () => {
-    const { storage } = small();
-    await exported(storage);
-    const record = (await readExported(storage, layout.exportRecord, snapshotId))!;
-    const files = record.files.map(({ hash }) => layout.exportFile(hash));
-    await announce(storage, "0123456789abcdef", files);
-    const later = await publishRecords(storage, [newest, ...recordsOf(0, 400)]);
-    await expect(exported(storage)).rejects.toMatchObject({ code: "COLLECTED_MEANWHILE" });
-    await announce(storage, "0123456789abcdef", [layout.exportRecord(later.snapshotId)]);
-    await expect(exported(storage)).rejects.toMatchObject({ code: "COLLECTED_MEANWHILE" });
   });
 
   test("of a damaged archive fails, and nothing is listed", async () => {
