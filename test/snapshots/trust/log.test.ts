@@ -3,13 +3,11 @@ import { join } from "node:path";
 import { beforeAll, describe, expect, test } from "vitest";
 import { parseNote, policyOf } from "../../../snapshots/format/note.ts";
 import { rollback } from "../../../snapshots/maintain/rollback.ts";
-import { updateLog } from "../../../snapshots/publish/public/log.ts";
-import { listPublicTree } from "../../../snapshots/publish/public/site.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { newestCommit, readCommit } from "../../../snapshots/store/log/commits.ts";
 import { seal } from "../../../snapshots/store/objects.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
-import { believe, requireStillNewest, signerOf } from "../../../snapshots/trust/log/believe.ts";
+import { believe, signerOf } from "../../../snapshots/trust/log/believe.ts";
 import {
   type CheckpointFile,
   openCheckpointFile,
@@ -21,7 +19,7 @@ import { openNote, signatureLine, signNote } from "../../../snapshots/trust/note
 import { judgeNote, newestTrustedFrom, Trust } from "../../../snapshots/trust/trust.ts";
 import { market, publishRecords } from "../../helpers/publish/records.ts";
 import { testKey } from "../../helpers/store/signing.ts";
-import { aroundCalls, contentOf, countingStorage, memoryStorage } from "../../helpers/store/storages.ts";
+import { aroundCalls, countingStorage, memoryStorage } from "../../helpers/store/storages.ts";
 import { testFolder } from "../../helpers/store/test-folder.ts";
 
 // What readers and publishers remember of a log, what that costs, and what becomes of a log that others change while a
@@ -121,15 +119,6 @@ describe("the newest checkpoint of a store that a witness must have cosigned", (
   ])("is %s", async (_, shown, cosigned, least, size) => {
     expect(await found(shown, cosigned, least)).toBe(size);
   });
-
-  test.each([
-    [255, 1],
-    [256, undefined],
-  ])("is looked for above %i that anybody put: %s", async (count, size) => {
-    const objects: Objects = new Map([[layout.logCheckpointOf(1), noteOf(1, true)]]);
-    for (let n = 0; n < count; n += 1) objects.set(layout.logCheckpointOf(9 + n), Buffer.from("x"));
-    expect((await storedCheckpoint(memoryStorage(objects), witnessed)).checkpoint?.size).toBe(size);
-  });
 });
 
 test("a checkpoint file outlives a fork, and is shared by processes that saw the same", async () => {
@@ -205,24 +194,6 @@ test("a log of which a witness remembers an entry is not begun anew where it is 
   );
 });
 
-test("a run on an empty store says nothing where another has made the first commit meanwhile", async () => {
-  await expect(requireStillNewest(memoryStorage(main[4]!), undefined, signing)).resolves.toBeUndefined();
-  const taken = memoryStorage(new Map(main[4]));
-  await taken.delete(layout.commit(1));
-  await expect(requireStillNewest(taken, undefined, signing)).rejects.toThrow(
-    /names commit 4.*it has no commit/,
-  );
-});
-
-test("a run whose commit another one has followed, and signed, signs nothing", async () => {
-  const storage = memoryStorage(new Map(main[4]));
-  await storage.delete(layout.logCheckpointOf(3));
-  const before = await contentOf(storage);
-  const commit = (await readCommit(storage, 3))!;
-  expect(await updateLog(await listPublicTree(storage), commit, signing)).toEqual([]);
-  expect(await contentOf(storage)).toEqual(before);
-});
-
 /** A store in which a thief puts a commit of snapshot 1 right above each commit that is made. */
 function followed(storage: Storage): Storage {
   return aroundCalls(storage, async (work, { key }, body) => {
@@ -281,31 +252,6 @@ test("a checkpoint that another publisher stores or changes meanwhile is merged 
     for (const at of met) expect(String(objects.get(at)), at).toContain(line(objects.get(at)!));
     expect(objects.get(newest)).toEqual(objects.get(bySize));
   }
-});
-
-test("a publisher's own file remembers what the store has forgotten", async () => {
-  const path = join(folder, "published");
-  const publish = async (storage: Storage, bri: number) =>
-    publishRecords(storage, records, bri, { signing: { key: ours, memory: await openCheckpointFile(path) } });
-  const objects: Objects = new Map();
-  await publish(memoryStorage(objects), 601);
-  const old = new Map(objects);
-  await publish(memoryStorage(objects), 602);
-  expect(await readFile(path, "utf8")).toBe(String(objects.get(layout.logCheckpoint)));
-
-  const storage = memoryStorage(old);
-  const named =
-    /published names commit 2, root [0-9a-f]{64}, which the log does not lead to; its newest commit is 1/;
-  await expect(publish(storage, 603)).rejects.toMatchObject({
-    code: "UNTRUSTED_PREDECESSOR",
-    message: expect.stringMatching(named),
-  });
-  // Another run, without the file, went on from there.
-  await publishOn(storage, 603);
-  await expect(publish(storage, 604)).rejects.toThrow(
-    /published names commit 2, root [0-9a-f]{64}, which the log does not lead to; its newest commit is 2, root/,
-  );
-  expect((await newestCommit(storage))!.entry.commit).toBe(2);
 });
 
 test("a run signs nothing of a size of which another tree was signed while it waited", async () => {

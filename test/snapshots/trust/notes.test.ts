@@ -1,5 +1,3 @@
-import { writeFileSync } from "node:fs";
-import { join } from "node:path";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import {
@@ -9,12 +7,7 @@ import {
   parseNote,
   parseSignature,
 } from "../../../snapshots/format/note.ts";
-import {
-  parseSigningKey,
-  parseVerifierKey,
-  readSigningKeys,
-  verifierText,
-} from "../../../snapshots/trust/notes/note-keys.ts";
+import { parseSigningKey, parseVerifierKey, verifierText } from "../../../snapshots/trust/notes/note-keys.ts";
 import {
   openNote,
   parseCheckpoint,
@@ -24,9 +17,6 @@ import {
   timeOf,
 } from "../../../snapshots/trust/notes/signed-note.ts";
 import { keyText, testKey } from "../../helpers/store/signing.ts";
-import { testFolder } from "../../helpers/store/test-folder.ts";
-
-const folder = testFolder();
 
 // The key and note of the first implementation's documentation, golang.org/x/mod/sumdb/note.
 const peter = {
@@ -81,23 +71,10 @@ describe("a note", () => {
   test("that is malformed is refused", () => {
     const line = `— PeterNeumann ${peter.signature}\n`;
     const malformed = [
-      "",
-      "\n",
-      peter.text,
-      `${peter.text}\n`,
-      `${peter.text}${line}`,
-      peterNote.slice(0, -1),
-      `${peterNote}\n`,
-      `${peterNote}more\n`,
-      peterNote.replace("— ", "- "),
-      peterNote.replace("— ", "—"),
+      // Other changes are tried below.
       peterNote.replace("— PeterNeumann ", "— Peter Neumann "),
       peterNote.replace("— PeterNeumann ", "— Peter+Neumann "),
       peterNote.replace("— PeterNeumann ", "— Peter\u2003Neumann "),
-      peterNote.replace("— PeterNeumann ", "—  "),
-      peterNote.replace(peter.signature, ""),
-      peterNote.replace(peter.signature, "x08goA=="),
-      peterNote.replace(peter.signature, peter.signature.replace("=", "")),
       // The same bytes by another spelling: the last digit has four bits too many.
       peterNote.replace("nAM=", "nAN="),
       peterNote.replace("\nthen", "\r\nthen"),
@@ -113,19 +90,19 @@ describe("a note", () => {
     expect(() => parseNote(`x${largest}`)).toThrow("more than 131072 bytes");
   });
 
-  test("of any text opens again; cut or with something added it does not", () => {
+  test("of any text opens again; cut or with something added or in the place of something it does not", () => {
     const line = fc
       .string({ unit: "grapheme" })
       .filter((text) => !/\p{Cc}/u.test(text) && text.isWellFormed());
     const texts = fc.array(line, { minLength: 1, maxLength: 5 }).map((lines) => `${lines.join("\n")}\n`);
     fc.assert(
-      fc.property(texts, fc.nat(), line, (text, at, more) => {
+      fc.property(texts, fc.nat(), fc.nat(3), line, (text, at, gone, more) => {
         const note = signNote(text, enoch);
         expect(openNote(note, [enoch])).toMatchObject({ text, note });
-        const place = at % note.length;
-        const added = note.slice(0, place) + (more || "x") + note.slice(place);
-        for (const other of [note.slice(0, place), added])
-          expect(() => openNote(other, [enoch])).toThrow(NoteError);
+        const place = at % (note.length + 1);
+        const changed = note.slice(0, place) + (more || "x") + note.slice(place + gone);
+        for (const other of [note.slice(0, place), changed])
+          if (other !== note) expect(() => openNote(other, [enoch])).toThrow(NoteError);
       }),
     );
   });
@@ -133,7 +110,15 @@ describe("a note", () => {
 
 describe("a key", () => {
   test("is refused when any byte of its text is changed, lost or added", () => {
-    const parsers = { [peter.public]: parseVerifierKey, [peter.private]: parseSigningKey };
+    const quantum = keyText("prs.example/scores", "", "ml-dsa-44");
+    const key = parseSigningKey(quantum);
+    expect([key.kind, key.raw.length, quantum.length]).toEqual(["ml-dsa-44", 1312, 84]);
+    const public44 = verifierText(key);
+    expect(parseVerifierKey(public44)).toMatchObject({ name: key.name, id: key.id, kind: "ml-dsa-44" });
+    const parsers = {
+      ...{ [peter.public]: parseVerifierKey, [peter.private]: parseSigningKey },
+      ...{ [public44]: parseVerifierKey, [quantum]: parseSigningKey },
+    };
     for (const [text, parse] of Object.entries(parsers)) {
       for (let place = 0; place <= text.length; place += 1) {
         const [before, after] = [text.slice(0, place), text.slice(place)];
@@ -161,29 +146,6 @@ describe("a key", () => {
     for (const name of ["", " ", "\ud800", "x".repeat(201), ...between])
       expect(isKeyName(name), JSON.stringify(name)).toBe(false);
   });
-});
-
-test("a file of signing keys has one of Ed25519, and one of ML-DSA-44 or none", async () => {
-  const path = join(folder, "keys");
-  const read = (...lines: string[]) => {
-    writeFileSync(path, `# ours\n\n${lines.join("\n")}\n`);
-    return readSigningKeys(path);
-  };
-  const [own, cosigner] = [keyText("prs"), keyText("prs", "", "ml-dsa-44")];
-  expect(await read(own)).toStrictEqual({ key: parseSigningKey(own) });
-  expect(await read(cosigner, own)).toStrictEqual({
-    key: parseSigningKey(own),
-    cosigner: parseSigningKey(cosigner),
-  });
-  const elsewhere = keyText("elsewhere", "", "ml-dsa-44");
-  for (const [lines, message] of [
-    [[], /keys holds no key$/],
-    [[cosigner], /keys holds no Ed25519 key; that of ML-DSA-44 goes into a line below one$/],
-    [[own, elsewhere], /both keys of a log have its name, and not prs and elsewhere$/],
-    [[own, keyText("prs", "other")], /keys, line 4: a run signs with one key of Ed25519$/],
-    [[keyText("w", "", "cosignature-ed25519")], /keys, line 3: it is the key of a witness$/],
-  ] as const)
-    await expect(read(...lines)).rejects.toThrow(message);
 });
 
 test("a checkpoint says what it was made of, and nothing else is one", () => {

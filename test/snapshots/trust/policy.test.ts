@@ -5,8 +5,6 @@ import { type KeyKind, NoteError } from "../../../snapshots/format/note.ts";
 import { treeHead } from "../../../snapshots/format/tree.ts";
 import {
   parsePolicy,
-  parseSigningKey,
-  parseVerifierKey,
   readPolicy,
   type SigningKey,
   verifierText,
@@ -89,32 +87,6 @@ describe("a policy", () => {
     expect([judged.lacking, cosignersIn(quantum, judged.note)]).toEqual([undefined, []]);
     expect(() => judgeNote(quantum, note())).toThrow(NoteError);
   });
-
-  test("believes no checkpoint that its log did not sign, whoever cosigned it", () => {
-    const policy = parse(example);
-    const all = ["X1", "X2", "X3", "Y1", "Y2"].map(keyOf);
-    const bare = `${text}\n${all.map((signer) => `${signatureLine(signer, text)}\n`).join("")}`;
-    expect(() => judgeNote(policy, bare)).toThrow(
-      /no log of the policy called prs.example\/scores signed it/,
-    );
-    const elsewhere = text.replace(log.name, "prs.example/other");
-    expect(() => judgeNote(policy, signNote(elsewhere, log))).toThrow(/no log .* called prs.example\/other/);
-  });
-
-  test("counts and keeps no cosignature that the platform cannot check, and says so", () => {
-    const policy = parse(example);
-    // As Node before 24.6 knows no key of ML-DSA-44.
-    const witnesses = policy.witnesses.map((each) =>
-      each.name === "X2" ? { ...each, key: { ...each.key, raw: new Uint8Array() } } : each,
-    );
-    const judged = judgeNote({ ...policy, witnesses }, note(keyOf("X1"), keyOf("X2"), keyOf("Y1")));
-    expect(judged).toEqual({
-      lacking:
-        "the quorum X-and-Y is not reached: X1, Y1 cosigned; X3, Y2 did not; " +
-        "X2 did with ML-DSA-44, which this platform cannot check",
-      note: note(keyOf("X1"), keyOf("Y1")),
-    });
-  });
 });
 
 /** A policy of so many groups, each the one member of the next. */
@@ -160,21 +132,6 @@ test("names of witnesses are octets: no Unicode makes two of them one", () => {
   expect(() => parsePolicy(invalid, "policy")).toThrow(/line 1: "\ufffd\ufffd" is no witness/);
 });
 
-test("an ML-DSA-44 key has a text like every other, which shows what was mistyped", () => {
-  const secret = keyText("prs.example/scores", "", "ml-dsa-44");
-  const key = parseSigningKey(secret);
-  expect([key.kind, key.raw.length, secret.length]).toEqual(["ml-dsa-44", 1312, 84]);
-  expect(parseVerifierKey(verifierText(key))).toMatchObject({
-    name: key.name,
-    id: key.id,
-    kind: "ml-dsa-44",
-  });
-  expect(() => parseVerifierKey(verifierText(key).slice(0, -8))).toThrow(
-    /not an ML-DSA-44 key: .* another length/,
-  );
-  expect(() => parseSigningKey(secret.replace("scores", "score"))).toThrow(/its id is/);
-});
-
 test("the file of a policy that cannot be read is named", async () => {
   await expect(readPolicy("/nowhere/policy")).rejects.toThrow(/^\/nowhere\/policy cannot be read: ENOENT/);
 });
@@ -187,17 +144,18 @@ test.skipIf(!node22)(
     const { newSigningKey, parsePolicy } = await import("./snapshots/trust/notes/note-keys.ts");
     const { judgeNote } = await import("./snapshots/trust/trust.ts");
     const [policy, note] = JSON.parse(process.argv[1]);
-    console.log(judgeNote(parsePolicy(Buffer.from(policy), "policy"), note).lacking);
+    console.log(JSON.stringify(judgeNote(parsePolicy(Buffer.from(policy), "policy"), note)));
     try { newSigningKey("x", undefined, "ml-dsa-44"); } catch (error) { console.log(error.message); }
   `;
     const given = JSON.stringify([example, note(keyOf("X1"), keyOf("X2"), keyOf("Y1"))]);
     const options = [...nodeOptions, "--input-type=module", "--eval", script, given];
     const lines = execFileSync(node22!, options, { cwd: root, encoding: "utf8" }).trim().split("\n");
-    expect(lines).toEqual([
-      expect.stringMatching(
-        /X1, Y1 cosigned; X3, Y2 did not; X2 did with ML-DSA-44, which this platform cannot check$/,
-      ),
-      expect.stringMatching(/^ML-DSA-44 keys sign with Node 24 and later; this is v22\./),
-    ]);
+    expect(JSON.parse(lines[0]!)).toEqual({
+      lacking:
+        "the quorum X-and-Y is not reached: X1, Y1 cosigned; X3, Y2 did not; " +
+        "X2 did with ML-DSA-44, which this platform cannot check",
+      note: note(keyOf("X1"), keyOf("Y1")),
+    });
+    expect(lines[1]).toMatch(/^ML-DSA-44 keys sign with Node 24 and later; this is v22\./);
   },
 );

@@ -1,6 +1,5 @@
 import { expect, test } from "vitest";
 import { publishedSite } from "../../../proxy/site/files.ts";
-import { exportSnapshot } from "../../../snapshots/maintain/export.ts";
 import { rollback } from "../../../snapshots/maintain/rollback.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { newestCommit } from "../../../snapshots/store/log/commits.ts";
@@ -68,25 +67,6 @@ test("verify compares notes with their commits although no key is trusted", asyn
     const objects = new Map(good).set(layout.commit(2), Buffer.from(JSON.stringify({ ...commit, note })));
     expect(await faults(objects)).toContain(layout.commit(2));
   }
-});
-
-test("an export's record is signed, and one that is not is no ground for another", async () => {
-  const objects = await storeOf(ours);
-  const storage = memoryStorage(objects);
-  const run = (key?: SigningKey) =>
-    exportSnapshot(storage, undefined, {
-      temporaryDirectory: folder,
-      progress: () => {},
-      signing: { key, unsigned: true },
-    });
-  expect(await run()).toMatchObject({ outcome: "exported", uploaded: { objects: 1 } });
-  const key = layout.exportRecord((await newestCommit(storage))!.entry.snapshotId);
-  expect(await faults(objects, ours)).toEqual([key]);
-  expect(await run(ours)).toMatchObject({ outcome: "exported", uploaded: { objects: 1 } });
-  expect(await run(ours)).toMatchObject({ outcome: "unchanged" });
-  expect(await faults(objects, ours)).toEqual([]);
-  await publishRecords(storage, records, 700);
-  await expect(run(ours)).rejects.toThrow(/commits\/0000000002\.json: nobody signed it/);
 });
 
 test.for(["publish", "rollback"])("what a %s signs over is signed with its exports", async (by) => {

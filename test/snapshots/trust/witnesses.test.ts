@@ -4,16 +4,12 @@ import type { AddressInfo } from "node:net";
 import { describe, expect, test } from "vitest";
 import { policyOf, type Witness } from "../../../snapshots/format/note.ts";
 import { leafHash, treeHead } from "../../../snapshots/format/tree.ts";
-import { layout } from "../../../snapshots/store/layout.ts";
-import { recall, type Signing } from "../../../snapshots/trust/log/believe.ts";
-import { cosignersOf } from "../../../snapshots/trust/log/checkpoints.ts";
 import { parseVerifierKey, type SigningKey, verifierText } from "../../../snapshots/trust/notes/note-keys.ts";
 import { mergeNotes, signatureLine, signNote } from "../../../snapshots/trust/notes/signed-note.ts";
 import { type Answer, type Submission, Witnesses } from "../../../snapshots/trust/witnesses.ts";
 import { findWitness, startWitness } from "../../helpers/servers/witness.ts";
 import { consistencyPath } from "../../helpers/store/consistency.ts";
 import { testKey } from "../../helpers/store/signing.ts";
-import { memoryStorage } from "../../helpers/store/storages.ts";
 
 // What real witnesses make of a log that grows, forks or is set back is in witnessed-store.test.ts.
 
@@ -134,22 +130,6 @@ describe("a witness that", () => {
     expect(await askOne(answering(422, ""))).toMatchObject({ otherTree: true });
   });
 
-  test("has seen more than a store has, or another tree, is told to whoever would publish there", async () => {
-    const storage = memoryStorage(new Map());
-    const remembered = (listener: RequestListener, signing: Signing = { key }) =>
-      beside(listener, async (witness) => {
-        const policy = { logs: [{ key, url: undefined }], witnesses: [witness], quorum: undefined };
-        const asking = { ...signing, witnesses: new Witnesses(policy, 590_000) };
-        return (await recall(storage, asking, { witnesses: true })).evidence;
-      });
-    const more = { size: 5, isOther: false, says: "witness w has seen a log with" };
-    expect(await remembered(answering(409, "5\n"))).toEqual([more]);
-    const other = { size: 0, isOther: true, says: "witness w has seen another log with" };
-    expect(await remembered(answering(422, ""))).toEqual([other]);
-    expect(await remembered(answering(500, ""))).toEqual([]);
-    expect(await remembered(answering(409, "5\n"), {})).toEqual([]);
-  });
-
   test("has no address, or none of the web, is not asked", async () => {
     const asked = [undefined, "ftp://w.example"].map((url) => ({ name: "w", key: cosigner, url }));
     expect(linesOf(await askWitnesses(asked, first))).toEqual([
@@ -183,20 +163,6 @@ describe("a witness that", () => {
       expect(asked).toEqual([`old 0\n\n${first.note}`, `old ${size}\n${proof.join("")}\n${first.note}`]);
     },
   );
-});
-
-test("who cosigned a checkpoint is told by a policy with times, and without one by the notes' names", async () => {
-  const cosigner = cosignerOf("witness.example/w");
-  const { note } = submission(4);
-  const line = signatureLine(cosigner, note.slice(0, note.indexOf("\n\n") + 1), 1_700_000_000);
-  const objects = new Map([[layout.logCheckpointOf(4), Buffer.from(`${note}${line}\n`)]]);
-  const told = async (...keys: SigningKey[]) => {
-    const witnesses = keys.map((key) => ({ name: "w", key, url: undefined }));
-    return Object.fromEntries(await cosignersOf(memoryStorage(objects), [3, 4], witnesses));
-  };
-  expect(await told()).toEqual({ 4: [{ name: cosigner.name, time: null }] });
-  expect(await told(cosigner)).toEqual({ 4: [{ name: "w", time: "2023-11-14T22:13:20.000Z" }] });
-  expect(await told(cosignerOf("another"))).toEqual({ 4: [] });
 });
 
 test("cosignatures of one size are merged, each witness's once, and wrong ones left out", () => {
