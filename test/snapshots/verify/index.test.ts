@@ -62,16 +62,6 @@ describe("An index that lies, of which all hashes, roots and signatures are righ
     },
   );
 
-  test("a column with another value", async () => {
-    const rows = decodeRows("segment", stored);
-    const [first] = rows;
-    rows[0] = { ...first!, values: { ...first!.values, composite: first!.values.composite ^ 1 } };
-    const lying = encodeSegment(readPages("segment", stored), columnsOf(rows), wordsRefOf(objects, segment));
-    const name = replaceSegment(objects, 0, lying);
-    const reason = "its index does not match its pages: section composite";
-    expect(await faultsWhenSigned()).toEqual([{ key: name, reason }]);
-  });
-
   test("a header that tells of other sections than the segment has", async () => {
     const rows = decodeRows("segment", stored);
     rows.forEach((row, ordinal) => {

@@ -23,33 +23,23 @@ const text = fc.oneof(
 const json = fc.jsonValue({ maxDepth: 2, noUnicodeString: false });
 const times = fc.date({ min: new Date("0000-01-01"), max: new Date("9999-12-31"), noInvalidDate: true });
 
+const [first, ...others] = market.dimensions;
 /** Markets, most of which are right. */
 const markets = fc
   .record({
-    question: text,
-    category: text,
-    topRiskDriver: text,
-    outcome: text,
-    time: times,
-    values: fc.array(json),
-    score: fc.integer({ min: -1, max: 101 }),
-    weight: fc.oneof(fc.constant(0.5), fc.double()),
-    baseline: fc.double(),
+    own: fc.record({
+      ...{ question: text, category: text, topRiskDriver: text, resolvedOutcome: text },
+      resolvedAt: times.map((time) => time.toISOString()),
+    }),
+    dimension: fc.record({
+      score: fc.integer({ min: -1, max: 101 }),
+      weight: fc.oneof(fc.constant(0.5), fc.double()),
+      evidence: fc.constantFrom([], [evidence, evidence]),
+      references: fc.array(json),
+      computation: fc.record({ baseline: fc.double(), raises: fc.array(json), lowers: fc.constant([]) }),
+    }),
   })
-  .map(({ outcome, time, values, score, weight, baseline, ...texts }) => ({
-    ...market,
-    ...texts,
-    resolvedOutcome: outcome,
-    resolvedAt: time.toISOString(),
-    dimensions: market.dimensions.map((one, place) => ({
-      ...one,
-      score: place === 1 ? score : one.score,
-      weight: place === 2 ? weight : one.weight,
-      evidence: place === 3 ? [evidence, evidence] : [],
-      references: values,
-      computation: { baseline: place === 4 ? baseline : 1.5, raises: values, lowers: [] },
-    })),
-  }));
+  .map(({ own, dimension }) => ({ ...market, ...own, dimensions: [{ ...first, ...dimension }, ...others] }));
 
 /** What JSON.parse and the schema read; undefined for what they refuse. */
 function judged(line: Buffer) {

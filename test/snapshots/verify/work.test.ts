@@ -244,7 +244,7 @@ test("a publish during the check is no fault, and whatever it left behind is one
   const [before, after] = await twoStates();
   const { calls } = await checkedWhile(before, after, 0);
   // The log is read first.
-  for (let change = 1; change <= calls; change += change < 8 ? 1 : 9)
+  for (let change = 1; change <= calls; change += change < 8 ? 1 : 17)
     expect(await checkedWhile(before, after, change), `before call ${change}`).toMatchObject({ faults: [] });
 
   // Signed records name a commit that somebody took away, and the page of another was altered meanwhile.
