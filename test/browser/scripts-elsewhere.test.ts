@@ -1,38 +1,28 @@
-import { createServer, type Server } from "node:http";
-import type { Browser, Page } from "playwright-core";
+import { createServer } from "node:http";
+import type { Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { startTestProxy, type TestProxy } from "../helpers/http/proxy.ts";
 import { bearer } from "../helpers/http/proxy-client.ts";
-import { findChromium, launch } from "../helpers/servers/chromium.ts";
+import { findChromium } from "../helpers/servers/chromium.ts";
 import { listenLocally } from "../helpers/servers/programs.ts";
+import { serveSmallSite } from "../helpers/servers/site-served.ts";
 
 const program = findChromium();
 
 describe.skipIf(!program)("a script in a page of another site in Chromium", () => {
-  let site: Server;
-  let browser: Browser;
+  const site = serveSmallSite();
+  const elsewhere = createServer((_request, response) => {
+    response.setHeader("Content-Type", "text/html");
+    response.end("<!doctype html><title>A dashboard</title>");
+  });
   let page: Page;
-  let proxy: TestProxy;
   let key: string;
   beforeAll(async () => {
-    site = createServer((_request, response) => {
-      response.setHeader("Content-Type", "text/html");
-      response.end("<!doctype html><title>A dashboard</title>");
-    });
-    const port = await listenLocally(site);
-    proxy = await startTestProxy({ markets: 200 });
-    key = await proxy.issue({ plan: "developer" });
-    browser = await launch(program!);
-    page = await browser.newPage();
+    key = await site.proxy.issue({ plan: "developer" });
+    page = await site.browser.newPage();
     // Another host name beside another port.
-    await page.goto(`http://localhost:${port}/`);
+    await page.goto(`http://localhost:${await listenLocally(elsewhere)}/`);
   });
-  afterAll(async () => {
-    await browser?.close();
-    site?.closeAllConnections();
-    site?.close();
-    await proxy?.stop();
-  });
+  afterAll(() => elsewhere.close().closeAllConnections());
 
   /** What a script of the page may see of an answer; `blocked` when the browser keeps it to itself. */
   const ask = (path: string, how: { method?: string; headers?: Record<string, string>; body?: string }) =>
@@ -46,18 +36,18 @@ describe.skipIf(!program)("a script in a page of another site in Chromium", () =
           return "blocked";
         }
       },
-      { url: `http://127.0.0.1:${proxy.port}${path}`, init: how, names: exposed },
+      { url: `http://127.0.0.1:${site.proxy.port}${path}`, init: how, names: exposed },
     );
   const exposed = ["x-ratelimit-remaining", "ratelimit", "x-snapshot-id", "x-request-id"];
   const json = { "content-type": "application/json" };
   const batch = "/api/v1/scores/batch";
   const body = JSON.stringify({ slugs: ["aave", "none"] });
-  const preflights = () => proxy.logged.filter((line) => line.includes('"OPTIONS"')).length;
+  const preflights = () => site.proxy.logged.filter((line) => line.includes('"OPTIONS"')).length;
 
   test("a batch is asked for after a preflight, which is not metered, and read with its headers", async () => {
     const before = preflights();
     const how = { method: "POST", headers: { ...json, ...bearer(key) }, body };
-    const expected = await proxy.get(batch, how);
+    const expected = await site.proxy.get(batch, how);
     expect(await ask(batch, how)).toEqual({
       status: 200,
       json: expected.json(),

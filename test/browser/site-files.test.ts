@@ -10,7 +10,7 @@ import { headersOf, layout, sha256 } from "../../snapshots/store/layout.ts";
 import { deployed } from "../helpers/http/deployed.ts";
 import { startTestProxy } from "../helpers/http/proxy.ts";
 import { publishArchive, score, slugs } from "../helpers/publish/records.ts";
-import { findChromium, launch } from "../helpers/servers/chromium.ts";
+import { findChromium, sharedBrowser } from "../helpers/servers/chromium.ts";
 import { listenLocally } from "../helpers/servers/programs.ts";
 import { type ServedTree, serveTree } from "../helpers/servers/public-tree.ts";
 import { arrived, enterKey, openWatched, overhang, phone } from "../helpers/servers/site-page.ts";
@@ -68,12 +68,9 @@ describe.skipIf(!program)("a CDN that serves public/ below another folder", () =
     await publishArchive(storage);
     cdn = await serveTree(storage, "/some/folder/");
     home = `${cdn.home}index.html`;
-    browser = await launch(program!);
+    browser = await sharedBrowser();
   });
-  afterAll(async () => {
-    await browser?.close();
-    cdn?.server.close();
-  });
+  afterAll(() => cdn?.server.close());
 
   // The same files on other screens, served by the proxy: site.test.ts.
   test("shows the scores and asks for nothing that is not there", async () => {

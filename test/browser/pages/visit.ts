@@ -26,25 +26,26 @@ interface Ways {
   alone?: boolean;
 }
 
-const readers = new WeakMap<Browser, Map<string, Promise<BrowserContext>>>();
+/** What is drawn is asked for and not looked at: fewer pixels take less time. */
+const blurred = { deviceScaleFactor: 0.25 };
+
+const readers = new Map<string, Promise<BrowserContext>>();
 
 /**
- * The reader of all visits with a screen: the site keeps nothing in the browser but fetched parts of the index. One
- * page stays open, so that the process which has compiled the site goes on.
+ * The reader of all visits of a file with a screen: the site keeps nothing in the browser but fetched parts of the
+ * index. One page stays open, so that the process which has compiled the site goes on.
  */
 function readerOf(browser: Browser, home: string, screen: Screen): Promise<BrowserContext> {
-  const ofBrowser = readers.get(browser) ?? new Map<string, Promise<BrowserContext>>();
-  readers.set(browser, ofBrowser);
   const name = `${screen.scheme} ${screen.width}`;
-  const found = ofBrowser.get(name) ?? stayingReader(browser, home, screen);
-  ofBrowser.set(name, found);
+  const open = async () => {
+    const reader = await newReader(browser, screen, blurred);
+    reader.once("close", () => readers.delete(name));
+    await (await reader.newPage()).goto(`${home}healthz`);
+    return reader;
+  };
+  const found = readers.get(name) ?? open();
+  readers.set(name, found);
   return found;
-}
-
-async function stayingReader(browser: Browser, home: string, screen: Screen): Promise<BrowserContext> {
-  const reader = await newReader(browser, screen);
-  await (await reader.newPage()).goto(`${home}healthz`);
-  return reader;
 }
 
 export type Visit = Awaited<ReturnType<typeof visit>>;
@@ -58,7 +59,7 @@ export async function visit(
   address = "",
   { key, screen = laptop, faulty = false, shared = false, alone = false }: Ways = {},
 ) {
-  const reader = await (alone ? newReader(browser, screen) : readerOf(browser, home, screen));
+  const reader = await (alone ? newReader(browser, screen, blurred) : readerOf(browser, home, screen));
   const watched = await watch(reader, `${home}${address}`);
   const { page, faults } = watched;
   if (!shared)

@@ -24,3 +24,8 @@ export async function launch(program: string): Promise<Browser> {
   browser.on("context", (context) => context.setDefaultTimeout(patienceMilliseconds));
   return browser;
 }
+
+let shared: Promise<Browser> | undefined;
+
+/** The browser for all files that one process tests: Playwright ends it when vitest ends the process. */
+export const sharedBrowser = (): Promise<Browser> => (shared ??= launch(findChromium()!));

@@ -12,7 +12,7 @@ import { bearer, until } from "../http/proxy-client.ts";
 import { publishSources } from "../publish/sample-sources.ts";
 import { memoryStorage } from "../store/storages.ts";
 import { testFolder } from "../store/test-folder.ts";
-import { findChromium, launch } from "./chromium.ts";
+import { sharedBrowser } from "./chromium.ts";
 
 /** Protocols of the sample. */
 export const protocols = 40;
@@ -67,24 +67,16 @@ export function serveSmallSite(
 ): Pick<ServedSite, "proxy" | "browser" | "home" | "aegis"> {
   const site = {} as ServedSite;
   beforeAll(async () => {
-    const proxy = await startTestProxy({
-      ...options,
-      pollSeconds: 0.1,
-      empty: fill !== undefined,
-    });
-    Object.assign(site, {
-      proxy,
-      home: `http://127.0.0.1:${proxy.port}/`,
-      aegis: await proxy.issue(),
-    });
+    const proxy = await startTestProxy({ ...options, empty: fill !== undefined });
+    const home = `http://127.0.0.1:${proxy.port}/`;
+    Object.assign(site, { proxy, home, browser: await sharedBrowser(), aegis: await proxy.issue() });
     if (fill) {
       await fill(proxy.storage);
       await until("the proxy to be ready", async () => (await proxy.get("/readyz")).status === 200);
     }
-    site.browser = await launch(findChromium()!);
   });
   afterAll(async () => {
-    await site.browser?.close();
+    for (const context of site.browser?.contexts() ?? []) await context.close();
     await site.proxy?.stop();
   });
   return site;
@@ -99,22 +91,4 @@ export function asRow(entry: ScoreListEntry): string[] {
   const change = delta > 0 ? `▲up +${delta}` : delta < 0 ? `▼down −${-delta}` : "unchanged, 0";
   const time = `${updatedAt.slice(0, 10)} ${updatedAt.slice(11, 16)} UTC`;
   return [nameOf(slug), category, chain, tvl, String(bri), forgeScale, String(confidence), change, time];
-}
-
-/** A colour #rrggbb as computed styles have it. */
-export const rgb = (colour: string) =>
-  `rgb(${[1, 3, 5].map((at) => Number.parseInt(colour.slice(at, at + 2), 16)).join(", ")})`;
-
-/** The luminance of a colour #rrggbb, after WCAG. */
-function luminance(colour: string): number {
-  const [red = 0, green = 0, blue = 0] = [1, 3, 5]
-    .map((at) => Number.parseInt(colour.slice(at, at + 2), 16) / 255)
-    .map((part) => (part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4));
-  return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
-}
-
-/** The contrast of two colours #rrggbb, after WCAG: from 1 to 21. */
-export function contrast(one: string, other: string): number {
-  const [dark = 0, light = 0] = [luminance(one), luminance(other)].sort((a, b) => a - b);
-  return (light + 0.05) / (dark + 0.05);
 }
