@@ -64,15 +64,15 @@ describe.skipIf(!program)("the archive of the site in Chromium:", () => {
       );
     });
 
-    test.each([
-      ["disputed", { true: "Disputed", false: "Undisputed" }],
-      ["outcome", {}],
-      ["formula_version", {}],
-    ])("values of %s", async (facet, words: Record<string, string>) => {
-      const { buckets } = facets[facet] as LabelFacet;
-      expect(await archive.choices(facet)).toEqual(
-        buckets.map(({ value, count }) => [words[value] ?? value, grouped(count)]),
-      );
+    test("values of the others", async () => {
+      const words: Record<string, string> = { true: "Disputed", false: "Undisputed" };
+      for (const facet of ["disputed", "outcome", "formula_version"])
+        expect(await archive.choices(facet)).toEqual(
+          (facets[facet] as LabelFacet).buckets.map(({ value, count }) => [
+            words[value] ?? value,
+            grouped(count),
+          ]),
+        );
     });
 
     test("steps of a score, until the choice is taken away", async () => {

@@ -83,13 +83,6 @@ describe.skipIf(!program)("the site", () => {
     ]);
   });
 
-  test("a page past the end leads back", async () => {
-    const { page, archive } = await visit(site, "#/archive?page=999&pageSize=500", { key: site.aegis });
-    await page.getByText("Showing none of 2,000.").waitFor();
-    await archive.turn("Previous");
-    await archive.expectListed(await site.markets("page=4&pageSize=500"));
-  });
-
   test("has a field for every filter of the archive, each with a label of its own", async () => {
     const { archive } = await visit(site, "#/archive", { key: site.aegis });
     await archive.settled();
@@ -223,38 +216,6 @@ describe.skipIf(!program)("the site", () => {
       expect(new Set(reader.faults.splice(0))).toEqual(refused);
       await archive.chosen.first().click();
       await archive.markets.first().waitFor();
-    });
-
-    test("filters that leave nothing, and one that there is not", async () => {
-      const { archive, page, goTo, faults } = reader;
-      await goTo("#/archive?min_informed=2&max_informed=1");
-      await page.getByText("“Informed, at least” is above “Informed, at most”.").waitFor();
-      expect(await archive.field("min_informed").inputValue()).toBe("2");
-      await goTo("#/archive?from=2025-02-02&to=2025-02-01");
-      await page.getByText("“Resolved, from” is later than “Resolved, to”.").waitFor();
-      await goTo("#/archive?colour=red");
-      await archive.problem.filter({ hasText: "colour" }).waitFor();
-      faults.splice(0);
-      await archive.takeAway(/^Colour/);
-      await archive.markets.first().waitFor();
-      expect(await archive.failures.or(archive.faultyFields).count()).toBe(0);
-    });
-
-    test("an unknown protocol, page and market", async () => {
-      const { shell, page, goTo } = reader;
-      await goTo("#/protocols/no-such-one");
-      await shell.failure.filter({ hasText: "No such protocol" }).waitFor();
-      // What programs are told to ask next is not for readers, and trying again does not help.
-      expect(await shell.failure.textContent()).toBe("No such protocol No protocol of this name is scored.");
-      // A refusal of the test before may come late.
-      const faults = reader.faults.splice(0).filter((fault) => !fault.includes("status of 400"));
-      expect(faults).toEqual([expect.stringContaining("status of 404")]);
-      await goTo("#/protocols/../keys");
-      await page.getByText("No such page").waitFor();
-      expectFaults();
-      await goTo("#/markets/00000000-0000-4000-8000-000000000000");
-      await shell.failure.waitFor();
-      expectFaults("404");
     });
   });
 });

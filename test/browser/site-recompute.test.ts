@@ -37,12 +37,10 @@ describe.skipIf(!program)("the archive recomputed in Chromium", () => {
   test("numbers are those of the service under any filter, and ask it for nothing", async () => {
     const queries = [
       "",
-      "?tier=TEMPERED,FORGED&min_composite=600",
       "?disputed=true&max_informed=70&show=score",
       "?category=politics&from=2025-06-10&to=2025-11-03&min_oracle=10",
       "?show=score&compare=bri-pm-v1&compare=bri-pm-v2",
       "?q=finis*+ahead&outcome=Yes",
-      "?min_composite=990",
     ];
     const reader = await openArchive("?show=file");
     const { page, asked, faults, archive, recompute } = reader;
@@ -51,7 +49,7 @@ describe.skipIf(!program)("the archive recomputed in Chromium", () => {
       await archive.lead(query);
       served.push(await archive.numbers());
     }
-    expect(new Set(served.map(({ total }) => total)).size).toBeGreaterThan(4);
+    expect(new Set(served.map(({ total }) => total)).size).toBeGreaterThan(3);
     await recomputed(reader);
     expect(await recompute.panel.textContent()).toMatch(
       /Fetched\d+ kB in \d requests?Vouched for bynobody but/,
@@ -109,9 +107,9 @@ describe.skipIf(!program)("the archive recomputed in Chromium", () => {
     expect(askedOf(asked.slice(before))).toEqual([]);
   });
 
-  test("a byte that was changed is refused, named and shown, and nothing is marked", async () => {
-    const reader = await openArchive();
-    const { page, archive, recompute } = reader;
+  test("a changed byte and a list longer than what was counted are refused, and no number is marked", async () => {
+    const reader = await openArchive("", { faulty: true });
+    const { page, faults, archive, recompute, shell } = reader;
     const before = await archive.numbers();
     await page.route(sections, async (route) => {
       const response = await route.fetch();
@@ -128,12 +126,8 @@ describe.skipIf(!program)("the archive recomputed in Chromium", () => {
     await page.unroute(sections);
     await recomputed(reader);
     expect(await archive.failures.count()).toBe(0);
-  });
+    expect(faults).toEqual([]);
 
-  test("a list that is longer than what was counted is refused; one that cannot be had is missed", async () => {
-    const reader = await openArchive("", { faulty: true });
-    const { page, archive, recompute, shell } = reader;
-    await recomputed(reader);
     await alter(page, lists, (json) => {
       json.total += 1;
     });
@@ -147,6 +141,7 @@ describe.skipIf(!program)("the archive recomputed in Chromium", () => {
     // After a refusal the service's numbers are shown.
     expect(await recompute.marked.count()).toBe(0);
     await recomputed(reader);
+    // A list that cannot be had is missed.
     await page.route(lists, (route) => route.abort());
     await archive.choice("tier", "FORGED").click();
     await archive.sideProblem.waitFor();
@@ -156,7 +151,7 @@ describe.skipIf(!program)("the archive recomputed in Chromium", () => {
   });
 
   test("a newer snapshot is offered anew, of which only what changed is fetched", async () => {
-    const own = await startTestProxy({ empty: true, pollSeconds: 0.1 });
+    const own = await startTestProxy({ empty: true });
     // Last of all, since the page asks for as long as it is open.
     onTestFinished(() => own.stop());
     const signing = { key: testKey() };

@@ -25,7 +25,7 @@ describe.skipIf(!program)("the site shows figures of what it says they are of:",
 
   /** A store and service of a test's own, where newer data can be published. */
   async function ownSite() {
-    const proxy = await startTestProxy({ pollSeconds: 0.1 });
+    const proxy = await startTestProxy();
     onTestFinished(() => proxy.stop());
     const status = () => statusOf(proxy);
     const first = await status();
@@ -78,16 +78,6 @@ describe.skipIf(!program)("the site shows figures of what it says they are of:",
     },
   );
 
-  test("before the first snapshot there are no figures either", async () => {
-    const { archive, goTo } = await openArchive("", { faulty: true });
-    await goTo("#/archive?asOf=2001-01-01");
-    await archive.problem.waitFor();
-    expect(await archive.figures()).toEqual([]);
-    await archive.takeAway(/^As of/);
-    await archive.settled();
-    expect(await archive.count.textContent()).toBe("40 markets match");
-  });
-
   /** Keeps answers with counts back until they are released or refused. */
   async function holdCounts(page: Page) {
     const { promise, resolve } = Promise.withResolvers<boolean>();
@@ -125,10 +115,11 @@ describe.skipIf(!program)("the site shows figures of what it says they are of:",
     },
   );
 
-  test("a walk stays with its snapshot when a newer one is published, which a bar offers", async () => {
+  test("a walk stays with its snapshot until a reader takes a newer one, an earlier one, or the one left by a rollback", async () => {
     const own = await ownSite();
     const key = await own.proxy.issue();
-    const { asked, archive, market, shell } = await openArchive("?pageSize=10", { home: own.home, key });
+    const reader = await openArchive("?pageSize=10", { home: own.home, key, faulty: true });
+    const { asked, archive, asOf, faults, market, shell } = reader;
     const before = own.first.snapshotId;
     const listed = async (query: string) => {
       const answer = await own.proxy.get(`/api/v1/markets/historical?${query}`, { headers: bearer(key) });
@@ -173,77 +164,65 @@ describe.skipIf(!program)("the site shows figures of what it says they are of:",
     expect(await archive.count.textContent()).toBe("60 markets match");
     expect(await shell.snapshot()).toBe(after);
     expect(await shell.anyNews.count()).toBe(0);
-  });
 
-  describe("an earlier state is chosen among those before the present one,", () => {
-    test("of a protocol: it says which it is, is an address of its own, and leads back", async () => {
-      const own = await ownSite();
-      const { snapshotId: before, publishedAt } = own.first;
-      const after = await own.publishNewer();
-      const reader = await visit(own, "#/protocols/aave");
-      const { page, protocol, shell, asOf } = reader;
-      const bri = async () => Number(await protocol.bri.textContent());
-      expect(await bri()).toBe(600);
-      expect(await asOf.panel.count()).toBe(0);
-      await shell.enterKey(await own.proxy.issue({ plan: "developer" }));
-      await expect.poll(() => shell.colophon.textContent()).toContain("Snapshot ");
-      const time = `${publishedAt.slice(0, 10)} ${publishedAt.slice(11, 16)} UTC`;
-      const said = `An earlier state: snapshot ${before.slice(0, 12)}, published ${time}.`;
-      expect(await asOf.open()).toEqual([before]);
-      await asOf.show();
-      await expect.poll(bri).toBe(700);
-      await expect.poll(() => asOf.state.textContent()).toContain(said);
-      expect(await protocol.among.textContent()).toContain("of 4");
-      expect(await protocol.badge.count()).toBe(0);
-      expect(await asOf.others.textContent()).toContain("No other earlier state can be read.");
-      const present = `The present snapshot is ${after.slice(0, 12)}`;
-      await expect.poll(() => shell.colophon.textContent()).toContain(present);
-      // As a link that somebody was sent, with all that a key adds.
-      expect(page.url()).toBe(`${own.home}#/protocols/aave?asOf=${before}`);
-      await page.reload();
-      await page.getByText("an earlier state, which needs a key of the Developer or Aegis plan").waitFor();
-      expect(await shell.pictures.count()).toBe(0);
-      const asked = page.waitForRequest(`**/scores/aave/history?asOf=${before}`);
-      await shell.enterKey(await own.proxy.issue());
-      await asOf.state.filter({ hasText: said }).waitFor();
-      await asked;
-      expect(await bri()).toBe(700);
-      await asOf.present.click();
-      await expect.poll(bri).toBe(600);
-      expect(await protocol.badge.count()).toBe(1);
-    });
+    // An earlier state is a filter beside others, which stay when it is left.
+    await archive.choice("category", "Politics").click();
+    await archive.settled();
+    expect(await asOf.open()).toEqual([before]);
+    await asOf.show();
+    await expect.poll(() => archive.count.textContent()).toBe("20 markets match");
+    await archive.chosen.getByText(`As of: snapshot ${before.slice(0, 12)}`).waitFor();
+    await asOf.present.click();
+    await expect.poll(() => archive.count.textContent()).toBe("30 markets match");
+    await archive.settled();
+    expect(await archive.chosen.allTextContents()).toEqual(["Category: Politics × (take away)"]);
+    expect(faults).toEqual([]);
 
-    test("of the archive: it is a filter beside others, which stay when it is left", async () => {
-      const own = await ownSite();
-      const before = own.first.snapshotId;
-      await own.publishNewer();
-      const reader = await openArchive("", { home: own.home, key: await own.proxy.issue() });
-      const { archive, asOf, hash } = reader;
-      await archive.choice("category", "Politics").click();
-      await archive.settled();
-      expect(await asOf.open()).toEqual([before]);
-      await asOf.show();
-      await expect.poll(() => archive.count.textContent()).toBe("20 markets match");
-      await archive.chosen.getByText(`As of: snapshot ${before.slice(0, 12)}`).waitFor();
-      await asOf.present.click();
-      await archive.settled();
-      expect(hash()).toBe("#/archive?category=Politics");
-      expect(await archive.count.textContent()).toBe("30 markets match");
-    });
-  });
-
-  test("when a rollback withdraws the snapshot of a walk, a retry takes the one that is served", async () => {
-    const own = await ownSite();
-    await own.publishNewer();
-    const key = await own.proxy.issue();
-    const { archive, shell } = await openArchive("?pageSize=10", { home: own.home, key, faulty: true });
+    // When a rollback withdraws the snapshot of a walk, a retry takes the one that is served.
     await rollback(own.proxy.storage, "1", () => new Date());
     await until("the rollback", async () => (await own.status()).commit === 3);
     await archive.turn("Next");
     await shell.tryAgain.click();
     await archive.settled();
-    expect(await archive.range.textContent()).toBe("Showing 11 to 20 of 40.");
+    expect(await archive.range.textContent()).toBe("Showing 11 to 20 of 20.");
     expect(await shell.anyNews.count()).toBe(0);
+  });
+
+  test("an earlier state of a protocol says which it is, is an address of its own, and leads back", async () => {
+    const own = await ownSite();
+    const { snapshotId: before, publishedAt } = own.first;
+    const after = await own.publishNewer();
+    const reader = await visit(own, "#/protocols/aave");
+    const { page, protocol, shell, asOf } = reader;
+    const bri = async () => Number(await protocol.bri.textContent());
+    expect(await bri()).toBe(600);
+    expect(await asOf.panel.count()).toBe(0);
+    await shell.enterKey(await own.proxy.issue({ plan: "developer" }));
+    await expect.poll(() => shell.colophon.textContent()).toContain("Snapshot ");
+    const time = `${publishedAt.slice(0, 10)} ${publishedAt.slice(11, 16)} UTC`;
+    const said = `An earlier state: snapshot ${before.slice(0, 12)}, published ${time}.`;
+    expect(await asOf.open()).toEqual([before]);
+    await asOf.show();
+    await expect.poll(bri).toBe(700);
+    await expect.poll(() => asOf.state.textContent()).toContain(said);
+    expect(await protocol.among.textContent()).toContain("of 4");
+    expect(await protocol.badge.count()).toBe(0);
+    expect(await asOf.others.textContent()).toContain("No other earlier state can be read.");
+    const present = `The present snapshot is ${after.slice(0, 12)}`;
+    await expect.poll(() => shell.colophon.textContent()).toContain(present);
+    // As a link that somebody was sent, with all that a key adds.
+    expect(page.url()).toBe(`${own.home}#/protocols/aave?asOf=${before}`);
+    await page.reload();
+    await page.getByText("an earlier state, which needs a key of the Developer or Aegis plan").waitFor();
+    expect(await shell.pictures.count()).toBe(0);
+    const asked = page.waitForRequest(`**/scores/aave/history?asOf=${before}`);
+    await shell.enterKey(await own.proxy.issue());
+    await asOf.state.filter({ hasText: said }).waitFor();
+    await asked;
+    expect(await bri()).toBe(700);
+    await asOf.present.click();
+    await expect.poll(bri).toBe(600);
+    expect(await protocol.badge.count()).toBe(1);
   });
 
   test("an older snapshot of a process that is late is no news", async () => {

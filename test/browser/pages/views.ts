@@ -85,7 +85,6 @@ export function protocolOf(page: Page) {
     runs: () => cells(page.locator(".plain-table tbody tr")),
     allScores: page.getByRole("link", { name: "All scores" }),
     axis: page.locator(".bounds"),
-    borders: page.locator(".chart .border"),
     borderNames: page.locator(".chart .border + text"),
     showRuns: page.getByRole("button", { name: "Show the last runs one by one" }),
     why: page.locator(".why :is(h3, li, p)"),
