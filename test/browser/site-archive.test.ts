@@ -1,6 +1,7 @@
 import { afterEach, beforeAll, describe, expect, test } from "vitest";
 import { wilson } from "../../proxy/site/page/model/statistics.ts";
 import type { LabelFacet, ScoreFacet } from "../../schemas/envelopes.ts";
+import { archiveParameters } from "../../schemas/query.ts";
 import type { HistoricalMarket } from "../../schemas/records.ts";
 import { forgeTiers } from "../../schemas/versions.ts";
 import { bearer } from "../helpers/http/proxy-client.ts";
@@ -31,6 +32,17 @@ describe.skipIf(!program)("the archive of the site in Chromium:", () => {
   const facetsOf = (query: string) => site.api(`markets/facets?${query}`);
   const grouped = (value: number) => value.toLocaleString("en");
   const counted = (value: number) => `${grouped(value)} ${value === 1 ? "market" : "markets"}`;
+
+  test("every filter has a field, with a label of its own", async () => {
+    const names = archiveParameters
+      .map(({ name }) => name)
+      .filter((name) => !["page", "pageSize", "cursor", "skip"].includes(name));
+    const fields = await archive.fields.evaluateAll((all) =>
+      all.map((each) => [each.id, each.getAttribute("aria-label")]),
+    );
+    expect(fields.map(([id]) => id).sort()).toEqual(names.sort());
+    expect(new Set(fields.map(([, label]) => label)).size).toBe(names.length);
+  });
 
   describe("every choice has the count of what it leads to:", () => {
     const query = "tier=FORGED,TEMPERED";

@@ -13,9 +13,10 @@ import { publishArchive, score, slugs } from "../helpers/publish/records.ts";
 import { findChromium, sharedBrowser } from "../helpers/servers/chromium.ts";
 import { listenLocally } from "../helpers/servers/programs.ts";
 import { type ServedTree, serveTree } from "../helpers/servers/public-tree.ts";
-import { arrived, enterKey, openWatched, overhang, phone } from "../helpers/servers/site-page.ts";
+import { arrived, enterKey, overhang, phone } from "../helpers/servers/site-page.ts";
 import { memoryStorage } from "../helpers/store/storages.ts";
 import { attributes } from "./pages/look.ts";
+import { visit } from "./pages/visit.ts";
 
 describe("the files of the site", () => {
   test("are small, and the same from the proxy except for the one that says where the API is", async () => {
@@ -38,12 +39,9 @@ describe("the files of the site", () => {
     expect(served.size).toBe(publishedSite.keys.length);
   });
 
-  test("hold no script, style or address of their own in the page, and its policy is the header's", async () => {
+  test("hold no address of the page's own, and its policy is the header's", async () => {
     const [page] = servedSite();
     const text = String(await page?.read());
-    expect(text).not.toMatch(
-      /<style|<script(?! type="module" src="site\/app\.js"><\/script>)|\sstyle=|\son\w+=/,
-    );
     expect(text).not.toMatch(/(?:href|src)="(?:\/|https?:)/);
     const stated = /http-equiv="Content-Security-Policy" content="([^"]+)"/.exec(text)?.[1];
     expect(page?.headers?.["content-security-policy"]).toBe(`${stated}; frame-ancestors 'none'`);
@@ -74,7 +72,7 @@ describe.skipIf(!program)("a CDN that serves public/ below another folder", () =
 
   // The same files on other screens, served by the proxy: site.test.ts.
   test("shows the scores and asks for nothing that is not there", async () => {
-    const { page, context, faults, asked } = await openWatched(browser, home, phone);
+    const { page, asked } = await visit({ browser, home }, "", { screen: phone, alone: true });
     await page.waitForSelector("tbody tr");
     const shown = await page.locator("tbody th a:not(.compare)").allTextContents();
     expect(shown).toEqual(["Aave", "Constructor", "Curve.fi", "Lido Dao"]);
@@ -91,9 +89,8 @@ describe.skipIf(!program)("a CDN that serves public/ below another folder", () =
     expect(await overhang(page)).toBeLessThanOrEqual(0);
 
     expect(await attributes(page.locator("footer a"), "href")).toEqual(["api/v1/scores.json", "#/meanings"]);
-    expect([faults, cdn.refused]).toEqual([[], []]);
+    expect(cdn.refused).toEqual([]);
     expect(asked.filter((address) => !address.includes("/some/folder/"))).toEqual([]);
-    await context.close();
   });
 
   test("opens history and archive from the API that it names, which alone is given the key", async () => {
@@ -101,7 +98,7 @@ describe.skipIf(!program)("a CDN that serves public/ below another folder", () =
     const service = `http://127.0.0.1:${proxy.port}`;
     const key = await proxy.issue();
     await publishArchive(storage, { names: { api: apiPlaceAt(service) } });
-    const { page, context, faults, asked } = await openWatched(browser, home);
+    const { page, faults, asked } = await visit({ browser, home }, "", { alone: true, faulty: true });
     const keyed = new Map<string, string>();
     page.on("request", async (request) => {
       const { authorization } = await request.allHeaders();
@@ -128,7 +125,6 @@ describe.skipIf(!program)("a CDN that serves public/ below another folder", () =
     expect([...keyed.keys()].every((address) => address.startsWith(`${service}/api/v1/`))).toBe(true);
     expect(keyed.size).toBeGreaterThan(3);
     expect(cdn.refused).toEqual([]);
-    await context.close();
     await publishArchive(storage, { names: { api: null } });
     await proxy.stop();
   });
@@ -154,43 +150,43 @@ describe.skipIf(!program)("a CDN that serves public/ below another folder", () =
     await page.click("text=Lido Dao");
     expect(await page.textContent("h1")).toBe("Lido Dao");
     await context.close();
-    const watched = await openWatched(browser, page.url());
-    expect(watched.faults).toEqual([]);
-    await watched.page.goto(new URL("protocols/index.html", home).href);
-    expect(watched.faults).toEqual([]);
+    expect(cdn.refused).toEqual([]);
+  });
 
-    // What was read is cited by its hash, which stays an address when other scores are published.
-    await watched.page.goto(home);
-    await watched.page.click("text=Take this chart along");
-    const cited = watched.page.getByRole("textbox", { name: "Citation" });
+  test("cites what was read by its hash, and tells of changes of tiers, beside pages that need no script", async () => {
+    await publishArchive(storage, { names: { site: new URL(".", home).href } });
+    const { page } = await visit({ browser, home: cdn.home }, "protocols/aave/index.html", { alone: true });
+    await page.goto(`${cdn.home}protocols/index.html`);
+    // It stays an address when other scores are published.
+    await page.goto(home);
+    await page.click("text=Take this chart along");
+    const cited = page.getByRole("textbox", { name: "Citation" });
     const [address = "", hash] = / (http\S+\/objects\/([0-9a-f]{64})\.json)$/
       .exec((await cited.textContent()) ?? "")!
       .slice(1);
     const stored = Buffer.from(await (await fetch(address)).arrayBuffer());
     expect(sha256(stored)).toBe(hash);
     expect(stored).toEqual(await storage.get(layout.stableScoreList));
-    await watched.page.goto(`${home}#/compare/aave,lido-dao`);
-    await arrived(watched.page);
-    await watched.page.click("text=Take this chart along");
+    await page.goto(`${home}#/compare/aave,lido-dao`);
+    await arrived(page);
+    await page.click("text=Take this chart along");
     expect(((await cited.textContent()) ?? "").match(/\/objects\/[0-9a-f]{64}\.json/g)).toHaveLength(2);
 
     // The log of tiers is published with the pages.
-    await watched.page.route("**/tiers.json", async (route) => {
+    await page.route("**/tiers.json", async (route) => {
       const response = await route.fetch();
       const tiers: Tiers = Tiers.parse(await response.json());
       const change = { slug: "aave", from: "DAMASCUS", to: "MITHRIL", bri: 700, at: tiers.since } as const;
       await route.fulfill({ json: { ...tiers, changes: [change, { ...change, slug: "lido-dao" }] } });
     });
-    await watched.page.goto(`${home}#/protocols/aave`);
-    await watched.page.waitForSelector(".moves li");
-    expect(await watched.page.locator(".moves li").allTextContents()).toEqual([
+    await page.goto(`${home}#/protocols/aave`);
+    await page.waitForSelector(".moves li");
+    expect(await page.locator(".moves li").allTextContents()).toEqual([
       "2026-03-01 00:00 UTC: DAMASCUS → MITHRIL, BRI 700",
     ]);
-    await watched.page.click("text=All scores");
-    await watched.page.click("tbody >> text=Curve.fi");
-    await watched.page.waitForSelector("text=None. The log has the changes of at most 30 days");
-    expect(watched.faults).toEqual([]);
-    await watched.context.close();
+    await page.click("text=All scores");
+    await page.click("tbody >> text=Curve.fi");
+    await page.waitForSelector("text=None. The log has the changes of at most 30 days");
     expect(cdn.refused).toEqual([]);
   });
 
@@ -211,10 +207,6 @@ describe.skipIf(!program)("a CDN that serves public/ below another folder", () =
     expect(other?.url()).toBe("chrome-error://chromewebdata/");
     await context.close();
     elsewhere.close();
-    for (const name of names.slice(0, 2)) {
-      const watched = await openWatched(browser, new URL(name, home).href);
-      expect(watched.faults).toEqual([]);
-      await watched.context.close();
-    }
+    for (const name of names.slice(0, 2)) await visit({ browser, home: cdn.home }, name, { alone: true });
   });
 });

@@ -1,5 +1,4 @@
 import { beforeAll, describe, expect, test } from "vitest";
-import { archiveParameters } from "../../schemas/query.ts";
 import { bearer } from "../helpers/http/proxy-client.ts";
 import { findChromium } from "../helpers/servers/chromium.ts";
 import { arrived } from "../helpers/servers/site-page.ts";
@@ -81,19 +80,6 @@ describe.skipIf(!program)("the site", () => {
       "/api/v1/markets/historical",
       "/api/v1/status",
     ]);
-  });
-
-  test("has a field for every filter of the archive, each with a label of its own", async () => {
-    const { archive } = await visit(site, "#/archive", { key: site.aegis });
-    await archive.settled();
-    const names = archiveParameters
-      .map(({ name }) => name)
-      .filter((name) => !["page", "pageSize", "cursor", "skip"].includes(name));
-    const fields = await archive.fields.evaluateAll((all) =>
-      all.map((each) => [each.id, each.getAttribute("aria-label")]),
-    );
-    expect(fields.map(([id]) => id).sort()).toEqual(names.sort());
-    expect(new Set(fields.map(([, label]) => label)).size).toBe(names.length);
   });
 
   test("a shared address shows the same, also where a market leads back to it", async () => {
