@@ -1,19 +1,23 @@
 import { execFile } from "node:child_process";
 import { mkdir, mkdtemp, readFile, writeFile } from "node:fs/promises";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { promisify } from "node:util";
-import { beforeAll, describe, expect, test } from "vitest";
+import { beforeAll, expect, onTestFinished, test } from "vitest";
 import { parse, parseAllDocuments } from "yaml";
 import { exitCodes } from "../../scripts/cli.ts";
 import { deployed } from "../helpers/http/deployed.ts";
 import { snapshotCommand } from "../helpers/publish/commands.ts";
 import { withBroken, writeSegmented } from "../helpers/publish/segmented-sources.ts";
+import { ancestorOf, freezeProcess, signalTo } from "../helpers/servers/processes.ts";
 import { findProgram, fromEnvironment, nodeOptions } from "../helpers/servers/programs.ts";
 import { testFolder } from "../helpers/store/test-folder.ts";
 
 const folder = testFolder();
-/** A Python that has Dagster, or undefined where none is installed. */
+/** The configuration of a running Slurm of two nodes, Spark's program, and a Python that has Dagster. */
+const slurm = fromEnvironment("TEST_SLURM_CONF", "Slurm", "slurm-start.sh");
+const spark = fromEnvironment("TEST_SPARK_SUBMIT", "Spark", "python-install.sh engines");
 const dagster = fromEnvironment("TEST_DAGSTER_PYTHON", "Dagster", "python-install.sh engines");
+const run = promisify(execFile);
 const root = new URL("../..", import.meta.url).pathname;
 const file = (name: string) => join(root, ".github/deploy", name);
 const sources = join(folder, "sources");
@@ -21,8 +25,6 @@ const jobs = parseAllDocuments(deployed("publish-parts-kubernetes.yml")).map((jo
 const { jobs: workflow } = parse(deployed("publish-parts.yml"));
 const where = { SOURCES: "s3://SOURCES_BUCKET", STORE: "s3://STORE_BUCKET" };
 let snapshotId: string;
-/** The options of each job that is submitted to AWS Batch. */
-let submitted: string[][];
 
 /**
  * Programs in the place of others, which write to the folder PLAY. `npm` ends the step STEP with CODE, and other steps
@@ -39,9 +41,9 @@ exit "$CODE"`,
 };
 
 /** Runs a script as npm does, without the time that npm takes. */
-const plainNpm = `#!/bin/sh
-cd "$2" && shift 6 && exec ${process.execPath} ${nodeOptions.join(" ")} scripts/snapshot.ts "$@"
-`;
+const plainNpm = `while [ "$1" != -- ]; do [ "$1" != --prefix ] || cd "$2"; shift; done
+shift
+exec ${process.execPath} ${nodeOptions.join(" ")} scripts/snapshot.ts "$@"`;
 
 /** Spark's part in a program: it tries a task again that raises. */
 const pyspark = `
@@ -101,221 +103,274 @@ for environment in json.loads(sys.argv[1]):
 print(json.dumps(ends))
 `;
 
-/** Runs a program with these in the place of others. Returns its exit code, and what was called. */
-async function play([program, ...words]: readonly string[], env: NodeJS.ProcessEnv & { PLAY: string }) {
-  const PYTHONPATH = join(folder, "python");
-  const options = { cwd: root, env: { ...process.env, ...env, PATH: pathOfPrograms(), PYTHONPATH } };
-  const code = await promisify(execFile)(program!, words, options).then(
-    () => 0,
-    (error) => error.code as number,
+/** The PATH with programs before it that this folder has. */
+const pathWith = (name: string) => `${join(folder, name)}:${process.env.PATH}`;
+
+/** Variables under which a step ends with a code. */
+const playOf = async (step: string, code: number) => ({
+  ...where,
+  PATH: pathWith("bin"),
+  PYTHONPATH: join(folder, "python"),
+  PLAY: await mkdtemp(join(folder, "play-")),
+  STEP: `--${step}`,
+  CODE: String(code),
+});
+type Play = Awaited<ReturnType<typeof playOf>>;
+
+/** What was called in a play. */
+const calledIn = async ({ PLAY }: Play) =>
+  (await readFile(join(PLAY, "log"), "utf8").catch(() => "")).trimEnd().split("\n");
+
+/** Whether a program ends well, in the folder of the project. */
+const endsWell = (program: string, args: readonly string[], env: NodeJS.ProcessEnv) =>
+  run(program, args, { cwd: root, env: { ...process.env, ...env } }).then(
+    () => true,
+    () => false,
   );
-  return { code, log: await logIn(env.PLAY) };
-}
-
-const pathOfPrograms = () => `${join(folder, "bin")}:${process.env.PATH}`;
-
-const logIn = async (play: string) => (await readFile(join(play, "log"), "utf8").catch(() => "")).split("\n");
-
-const playFolder = () => mkdtemp(join(folder, "play-"));
 
 beforeAll(async () => {
   await writeSegmented(folder, "sources");
   const alone = ["publish", "--sources", sources, "--store", "alone", "--json"];
   ({ snapshotId } = JSON.parse((await snapshotCommand(alone, { from: folder })).stdout));
-  await mkdir(join(folder, "bin"));
-  for (const [name, script] of Object.entries(programs))
+  for (const name of ["bin", "plain", "python"]) await mkdir(join(folder, name));
+  for (const [name, script] of Object.entries(programs).concat([["../plain/npm", plainNpm]]))
     await writeFile(join(folder, "bin", name), `#!/bin/sh\n${script}\n`, { mode: 0o755 });
-  await mkdir(join(folder, "plain"));
-  await writeFile(join(folder, "plain/npm"), plainNpm, { mode: 0o755 });
-  await mkdir(join(folder, "python"));
   await writeFile(join(folder, "python/pyspark.py"), pyspark);
-  const PLAY = await playFolder();
-  const batch = { JOB_QUEUE: "queue", JOB_DEFINITION: "prs" };
-  await play([file("publish-parts-batch.sh"), "run-1"], { ...where, ...batch, PLAY });
-  const calls = (await readFile(join(PLAY, "submitted"), "utf8")).split("batch\0").slice(1);
-  submitted = calls.map((call) => call.split("\0"));
 });
 
-const commandOf = (job: string): string =>
-  workflow[job].steps.find(({ name }: { name?: string }) => name).run;
-
 test("the workflow's steps, run as its runners would, publish what one process does", async () => {
-  const { part: parts } = workflow.part.strategy.matrix;
-  expect([workflow.part.needs, workflow.join.needs]).toEqual(["plan", "part"]);
-  expect(parts).toEqual([1, 2, 3, 4, 5, 6, 7, 8]);
-  const step = async (job: string, env = {}) => {
-    // Two parts show as much as eight.
-    const text = commandOf(job).replace("--plan 8", "--plan 2");
+  const { strategy, needs } = workflow.part;
+  expect([needs, workflow.join.needs]).toEqual(["plan", "part"]);
+  expect(strategy).toEqual({ "fail-fast": false, matrix: { part: [1, 2, 3, 4, 5, 6, 7, 8] } });
+  const step = async (job: string, PART = "") => {
+    const { run: command } = workflow[job].steps.find(({ name }: { name?: string }) => name);
     const where = { SOURCES: sources, STORE: join(folder, "workflow"), RUN: "17", RUNNER_TEMP: folder };
     const files = { GITHUB_OUTPUT: join(folder, "output"), GITHUB_STEP_SUMMARY: join(folder, "summary") };
-    const options = { cwd: root, env: { ...process.env, ...where, ...files, ...env } };
-    await promisify(execFile)("bash", ["-ec", text], options);
+    const env = { ...process.env, ...where, ...files, PATH: pathWith("plain"), PART };
+    // Two parts show as much as eight.
+    await run("bash", ["-ec", command.replace("--plan 8", "--plan 2")], { cwd: root, env });
   };
   await step("plan");
-  await Promise.all(parts.slice(0, 2).map((part: number) => step("part", { PART: String(part) })));
+  await Promise.all(["1", "2"].map((part) => step("part", part)));
   await step("join");
   expect(await readFile(join(folder, "output"), "utf8")).toBe(`snapshot=${snapshotId}\n`);
 });
 
 /** Runs the command of a container of the image. */
-const inContainer = (args: readonly string[], store: string, env = {}) => {
+const inContainer = (args: readonly string[], env = {}) => {
   const [script, ...command] = args.map((arg) =>
-    arg.replace("s3://SOURCES_BUCKET", sources).replace("s3://STORE_BUCKET", join(folder, store)),
+    arg.replace(where.SOURCES, sources).replace(where.STORE, join(folder, "both")),
   );
   expect(script).toBe("scripts/snapshot.ts");
   return snapshotCommand([...command, "--json"], { from: folder, env });
 };
 
-/** An option of each job that is submitted to AWS Batch. */
-const given = (name: string) =>
-  submitted.map((call) => (call.includes(name) ? call[call.indexOf(name) + 1] : undefined));
-
 test("the Jobs for Kubernetes, and those for AWS Batch, publish the same", async () => {
+  const env = { ...(await playOf("", 0)), JOB_QUEUE: "queue", JOB_DEFINITION: "prs" };
+  expect(await endsWell(file("publish-parts-batch.sh"), ["run-1"], env)).toBe(true);
+  const submitted = (await readFile(join(env.PLAY, "submitted"), "utf8")).split("batch\0").slice(1);
+  /** An option of each job that is submitted. */
+  const given = (name: string) =>
+    submitted.map((call) => new RegExp(`\0${name}\0([^\0]*)`).exec(call)?.[1] ?? "null");
   expect(jobs.map(({ completions = 1 }) => completions)).toEqual([1, 8, 1]);
-  expect(given("--array-properties")).toEqual([undefined, "size=8", undefined]);
-  expect(given("--depends-on")).toEqual([undefined, "jobId=id-of-plan-run-1", "jobId=id-of-part-run-1"]);
+  expect(given("--array-properties")).toEqual(["null", "size=8", "null"]);
+  expect(given("--depends-on")).toEqual(["null", "jobId=id-of-plan-run-1", "jobId=id-of-part-run-1"]);
 
   const [plan, part, join_] = jobs.map(({ template }) => template.spec.containers[0].args);
-  const batch = given("--container-overrides").map((text) => JSON.parse(text!).command);
+  const batch = given("--container-overrides").map((text) => JSON.parse(text).command);
   // But for the variable that tells its part they run the same commands, so that one publish shows both.
   const variables = ["JOB_COMPLETION_INDEX", "AWS_BATCH_JOB_ARRAY_INDEX"];
   const ofBatch = (arg: string) => (arg === variables[0] ? variables[1] : arg);
   expect(batch).toEqual([plan, part.map(ofBatch), join_]);
-  expect((await inContainer(plan, "both")).code).toBe(0);
+  expect((await inContainer(plan)).code).toBe(0);
   for (let index = 0; index < 8; index += 1) {
-    const variable = variables[index % 2]!;
-    const env = { [variable]: String(index) };
-    expect((await inContainer([part, batch[1]][index % 2], "both", env)).code).toBe(0);
+    const told = { [variables[index % 2]!]: String(index) };
+    expect((await inContainer([part, batch[1]][index % 2], told)).code).toBe(0);
   }
-  const joined = await inContainer(join_, "both");
+  const joined = await inContainer(join_);
   expect([joined.code, JSON.parse(joined.stdout).snapshotId]).toEqual([0, snapshotId]);
+
+  // What another try would end as, too, is not tried again, and anything else twice.
+  const { usage, refused, lost } = exitCodes;
+  const final = [usage, refused, lost];
+  const rules = [{ action: "FailJob", onExitCodes: { operator: "In", values: final } }];
+  for (const { backoffLimitPerIndex, backoffLimit = backoffLimitPerIndex, ...job } of jobs)
+    expect([backoffLimit, job]).toMatchObject([
+      2,
+      { podFailurePolicy: { rules }, template: { spec: { restartPolicy: "Never" } } },
+    ]);
+  const evaluateOnExit = final.map((code) => ({ onExitCode: String(code), action: "EXIT" }));
+  for (const strategy of given("--retry-strategy"))
+    expect(JSON.parse(strategy)).toEqual({ attempts: 3, evaluateOnExit });
 });
 
-const steps = ["plan", "part", "join"];
+const [done, final, again] = ["succeeds", "fails", "fails after 3 tries"];
+/** How a step ends whose command ends with exit code 0 to 6. */
+const ends = [done, again, final, final, done, again, again];
+/** Every code in the last step, and one of each kind in the others, which come by the same lines. */
+const plays = [1, 3, 4]
+  .flatMap((code): [string, number][] => [
+    ["plan", code],
+    ["part", code],
+  ])
+  .concat(ends.map((_, code) => ["join", code]));
 
-/** Whether a step that ends with a code counts as success, by the file of an engine, and after how many tries. */
-type Engine = (step: string, code: number) => Promise<readonly [success: boolean, tries: number]>;
+/** Plays every step with its codes, and expects of an engine, which tells whether each ended well, these ends. */
+async function expectEnds(engine: (plays: Play[]) => Promise<boolean[]>): Promise<void> {
+  const played = await Promise.all(plays.map((play) => playOf(...play)));
+  const well = await engine(played);
+  const told = played.map(async (play, index) => {
+    const tries = (await calledIn(play)).filter((call) => call === "npm").length;
+    return `${well[index] ? "succeeds" : "fails"}${tries > 1 ? ` after ${tries} tries` : ""}`;
+  });
+  expect((await Promise.all(told)).map((end, index) => [...plays[index]!, end])).toEqual(
+    plays.map(([step, code]) => [step, code, ends[code]]),
+  );
+}
 
-const engines: Record<string, Engine> = {
-  async kubernetes(step, code) {
-    const { backoffLimit, backoffLimitPerIndex, podFailurePolicy, template } = jobs[steps.indexOf(step)];
-    expect(template.spec.restartPolicy).toBe("Never");
-    const rule = podFailurePolicy.rules.find(
-      ({ onExitCodes: { operator, values } }: { onExitCodes: { operator: string; values: number[] } }) =>
-        values.includes(code) === (operator === "In"),
-    );
-    const once = code === 0 || rule?.action === "FailJob";
-    return [code === 0, once ? 1 : 1 + (backoffLimitPerIndex ?? backoffLimit)];
-  },
-  async batch(step, code) {
-    const { attempts, evaluateOnExit } = JSON.parse(given("--retry-strategy")[steps.indexOf(step)]!);
-    const isIt = ({ onExitCode }: { onExitCode: string }) => onExitCode === String(code);
-    const once = code === 0 || evaluateOnExit.find(isIt)?.action === "EXIT";
-    return [code === 0, once ? 1 : attempts];
-  },
-  async github(step, code) {
-    expect(workflow.part.strategy["fail-fast"]).toBe(false);
-    const PLAY = await playFolder();
-    const runner = { RUNNER_TEMP: PLAY, GITHUB_STEP_SUMMARY: join(PLAY, "s") };
-    const env = { ...where, ...runner, PLAY, RUN: "17", PART: "1", STEP: step, CODE: String(code) };
-    const ended = await play(["bash", "-ec", commandOf(step)], env);
-    return [ended.code === 0, 1];
-  },
-  async slurm(step, code) {
-    const PLAY = await playFolder();
-    const env = { ...where, PLAY, RUN: "run-1", ROOT: root, STEP: `--${step}`, CODE: String(code) };
-    await play([file("publish-parts-slurm.sh"), "run-1"], env);
-    const job = ["sh", join(PLAY, `--${step}.job`)];
-    for (let restarts = 0; ; restarts += 1) {
-      const ended = await play(job, { ...env, SLURM_JOB_ID: "7", SLURM_RESTART_COUNT: String(restarts) });
-      if (ended.log.filter((call) => call === "requeue 7").length > restarts) continue;
-      const cancelled = ended.log.includes("--state=PENDING --name=join-run-1");
-      expect(cancelled).toBe(code === exitCodes.lost);
-      return [ended.code === 0, restarts + 1];
-    }
-  },
-  async spark(step, code) {
-    const env = { PLAY: await playFolder(), STEP: `--${step}`, CODE: String(code) };
-    const ended = await play(["python3", file("publish_parts.py"), "run-1", "1", "a", "b"], env);
-    return [ended.code === 0, triesIn(ended.log)];
-  },
-  async dagster(step, code) {
-    const { ends, folders } = await played();
-    const index = steps.indexOf(step) * 7 + code;
-    return [ends[index]!.success, triesIn(await logIn(folders[index]!))];
-  },
-};
+test("publish-parts-slurm.sh tries again what may help, and begins nothing after a lost commit", () =>
+  expectEnds((played) =>
+    Promise.all(
+      played.map(async (play) => {
+        await endsWell(file("publish-parts-slurm.sh"), ["run-1"], play);
+        for (let restarts = 0; ; restarts += 1) {
+          const job = { ...play, RUN: "run-1", ROOT: root, SLURM_JOB_ID: "7" };
+          const env = { ...job, SLURM_RESTART_COUNT: String(restarts) };
+          const well = await endsWell("sh", [join(play.PLAY, `${play.STEP}.job`)], env);
+          const calls = await calledIn(play);
+          if (calls.at(-1) === "requeue 7") continue;
+          const cancelled = calls.includes("--state=PENDING --name=join-run-1");
+          expect(cancelled).toBe(play.CODE === String(exitCodes.lost));
+          return well;
+        }
+      }),
+    ),
+  ));
 
-const triesIn = (log: readonly string[]) => log.filter((call) => call === "npm").length;
+test.skipIf(!findProgram("python3"))("publish_parts.py tries again what may help", () =>
+  expectEnds((played) =>
+    Promise.all(
+      played.map((play) => endsWell("python3", [file("publish_parts.py"), "run-1", "1", "a", "b"], play)),
+    ),
+  ),
+);
 
 interface DagsterEnd {
   success: boolean;
   told: { step: string; kind: "STEP_OUTPUT" | "STEP_FAILURE"; metadata: Record<string, unknown> }[];
 }
 
-let playing: ReturnType<typeof playDagster> | undefined;
-const played = () => {
-  playing ??= playDagster();
-  return playing;
-};
+// By one Dagster, which takes seconds to start.
+test.skipIf(!dagster)(
+  "publish_parts_dagster.py tries again what may help, and is told rows, root and refusals",
+  async () => {
+    const broken = await writeSegmented(folder, "broken", withBroken("composite", "9"));
+    const published = [sources, broken].map((SOURCES) => ({
+      PATH: pathWith("plain"),
+      SOURCES,
+      STORE: join(folder, `dagster-${SOURCES === sources}`),
+      // One part is enough for a refusal.
+      PARTS: SOURCES === sources ? "2" : "1",
+    }));
+    let [made, refused]: DagsterEnd[] = [];
+    await expectEnds(async (played) => {
+      const own = { PYTHONPATH: file(""), PYTHONDONTWRITEBYTECODE: "1", PRS_HOME: root };
+      const given = ["-c", dagsterPlays, JSON.stringify([...played, ...published])];
+      const options = { env: { ...process.env, ...own }, maxBuffer: 2 ** 26 };
+      const ended: DagsterEnd[] = JSON.parse((await run(dagster!, given, options)).stdout);
+      [made, refused] = ended.splice(-2);
+      return ended.map(({ success }) => success);
+    });
+    expect(made!.success).toBe(true);
+    expect(made!.told.map(({ step }) => step)).toEqual(["plan", "plan", "part[1]", "part[2]", "join"]);
+    const rows = made!.told.slice(2, 4).map(({ metadata }) => Number(metadata.markets));
+    expect(rows.reduce((sum, of) => sum + of)).toBe(300);
+    expect(made!.told.at(-1)!.metadata).toMatchObject({ outcome: "published", snapshotId });
+    const refusals = expect.arrayContaining([expect.objectContaining({ column: "composite" })]);
+    const failure = { step: "join", kind: "STEP_FAILURE", metadata: { exitCode: 3, refusals } };
+    expect(refused!.told.at(-1)).toMatchObject(failure);
+  },
+);
 
-/** By one Dagster, which takes seconds to start: each step with each code, and two real publishes of sources. */
-async function playDagster() {
-  const codes = steps.flatMap((step) => Array.from({ length: 7 }, (_, code) => ({ step, code })));
-  const folders = await Promise.all(codes.map(playFolder));
-  const plays = codes.map(({ step, code }, index) => ({
-    ...where,
-    PATH: pathOfPrograms(),
-    PLAY: folders[index],
-    STEP: `--${step}`,
-    CODE: String(code),
-  }));
-  const broken = await writeSegmented(folder, "broken", withBroken("composite", "9"));
-  const published = [sources, broken].map((SOURCES) => ({
-    PATH: `${join(folder, "plain")}:${process.env.PATH}`,
-    SOURCES,
-    STORE: join(folder, `dagster-${SOURCES === sources}`),
-    // One part is enough for a refusal.
-    PARTS: SOURCES === sources ? "2" : "1",
-  }));
-  const env = { PYTHONPATH: file(""), PYTHONDONTWRITEBYTECODE: "1", PRS_HOME: root };
-  const given = ["-c", dagsterPlays, JSON.stringify([...plays, ...published])];
-  const options = { env: { ...process.env, ...env }, maxBuffer: 2 ** 26 };
-  const { stdout } = await promisify(execFile)(dagster!, given, options);
-  return { ends: JSON.parse(stdout) as DagsterEnd[], folders };
-}
+test.skipIf(!slurm)(
+  "Slurm makes what one process makes though a node is lost amid a part, and takes back what waits for a plan that fails",
+  async () => {
+    const env = { ...process.env, SLURM_CONF: slurm, PATH: `${pathWith("plain")}:/usr/sbin`, PARTS: "3" };
+    const scontrol = async (...words: string[]) => (await run("scontrol", words, { env })).stdout;
+    const submit = async (name: string, SOURCES: string) => {
+      const options = { cwd: folder, env: { ...env, SOURCES, STORE: join(folder, `store-${name}`) } };
+      const { stdout } = await run(file("publish-parts-slurm.sh"), [name], options);
+      return stdout.trim().split(" ") as [plan: string, part: string, last: string];
+    };
+    /** State, restarts and exit code of a job, or of each task of an array. */
+    const told = async (id: string) => {
+      const jobs = await scontrol("--oneliner", "show", "job", id);
+      const words = jobs.matchAll(/ JobState=(\w+) .* Restarts=(\d+) .* ExitCode=(\S+)/g);
+      return [...words].map(([, ...each]) => each.join(" ")).toSorted();
+    };
+    const ended = async (id: string) => {
+      const over = /^(COMPLETED|FAILED|CANCELLED) /;
+      const isOver = async () => (await told(id)).every((task) => over.test(task));
+      await expect.poll(isOver, { interval: 100 }).toBe(true);
+      return told(id);
+    };
+    onTestFinished(() => void run("slurmd", ["-N", "n2"], { env }));
+    const early = await submit("early", join(folder, "nowhere"));
+    const [, part, last] = await submit("cut", sources);
+    const words = `--store ${join(folder, "store-cut")} --run cut --part`;
+    await freezeProcess(words, [`SLURM_CONF=${slurm}`, "SLURMD_NODENAME=n2"]);
+    // As a power cut would, which Slurm then sees.
+    await run(join(root, "test/servers/slurm-stop.sh"), [dirname(slurm!), "n2"]);
+    await scontrol("update", "NodeName=n2", "State=DOWN", "Reason=lost");
+    const well = "COMPLETED 0 0:0";
+    expect(await ended(part)).toEqual([well, well, "COMPLETED 1 0:0"]);
+    expect(await ended(last)).toEqual([well]);
+    expect(await readFile(join(folder, "join-cut.out"), "utf8")).toContain(
+      `Published commit 1, snapshot ${snapshotId}`,
+    );
+    expect(await Promise.all(early.map(ended))).toEqual([
+      ["FAILED 0 3:0"],
+      ["CANCELLED 0 0:0"],
+      ["CANCELLED 0 0:0"],
+    ]);
+    expect(await readFile(join(folder, "plan-early.out"), "utf8")).toContain("nowhere");
+  },
+);
 
-test.skipIf(!dagster)("Dagster is told rows, root and refusals of what it publishes", async () => {
-  const [made, refused] = (await played()).ends.slice(-2);
-  expect(made!.success).toBe(true);
-  expect(made!.told.map(({ step }) => step)).toEqual(["plan", "plan", "part[1]", "part[2]", "join"]);
-  const rows = made!.told.slice(2, 4).map(({ metadata }) => Number(metadata.markets));
-  expect(rows.reduce((sum, of) => sum + of)).toBe(300);
-  expect(made!.told.at(-1)!.metadata).toMatchObject({ outcome: "published", snapshotId });
-  const refusals = expect.arrayContaining([expect.objectContaining({ column: "composite" })]);
-  const failure = { step: "join", kind: "STEP_FAILURE", metadata: { exitCode: 3, refusals } };
-  expect(refused!.told.at(-1)).toMatchObject(failure);
-});
-
-describe("what ends with exit codes 0 to 6", () => {
-  const [done, final, again] = ["succeeds", "fails", "fails after 3 tries"];
-  test.for([
-    ["kubernetes", [done, again, final, final, final, again, again]],
-    ["batch", [done, again, final, final, final, again, again]],
-    // A person starts failed jobs again.
-    ["github", [done, final, final, final, done, final, final]],
-    ["slurm", [done, again, final, final, done, again, again]],
-    ["spark", [done, again, final, final, done, again, again]],
-    ["dagster", [done, again, final, final, done, again, again]],
-  ] as const)("%s", async ([name, wanted], { skip }) => {
-    if (name === "spark" && !findProgram("python3")) skip();
-    if (name === "dagster" && !dagster) skip();
-    for (const step of steps) {
-      const ends = await Promise.all(wanted.map((_, code) => engines[name]!(step, code)));
-      const told = ends.map(([success, tries]) => {
-        return `${success ? "succeeds" : "fails"}${tries > 1 ? ` after ${tries} tries` : ""}`;
-      });
-      expect([step, told]).toEqual([step, wanted]);
-    }
-  });
+test.skipIf(!spark)("Spark makes what one process makes though an executor is lost", async () => {
+  // Half the work of so short a program is what Java's second compiler does.
+  const java = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC";
+  const conf = {
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.extraJavaOptions": java,
+    "spark.executor.extraJavaOptions": java,
+    "spark.ui.enabled": "false",
+  };
+  const STORE = join(folder, "store-spark");
+  const submitted = run(
+    spark!,
+    [
+      // An executor, which is a process of this machine. When it is lost, there is another.
+      ...["--master", "local-cluster[1,1,1024]"],
+      ...Object.entries(conf).flatMap(([name, value]) => ["--conf", `${name}=${value}`]),
+      ...[file("publish_parts.py"), "cut", "2", sources, STORE],
+    ],
+    {
+      cwd: folder,
+      env: {
+        ...process.env,
+        ...{ PATH: pathWith("plain"), PRS_HOME: root, PYSPARK_PYTHON: join(dirname(spark!), "python") },
+        ...{ SPARK_LOCAL_IP: "127.0.0.1", SPARK_LOCAL_DIRS: folder },
+      },
+      maxBuffer: 2 ** 26,
+    },
+  );
+  onTestFinished(() => void submitted.child.kill());
+  const early = submitted.then(({ stderr }) => expect.unreachable(stderr));
+  const part = await Promise.race([freezeProcess(`--store ${STORE} --run cut --part`), early]);
+  signalTo(ancestorOf(part, "ExecutorBackend"), "SIGKILL");
+  signalTo(part, "SIGKILL");
+  const { stdout, stderr } = await submitted;
+  expect(stderr).toMatch(/Lost executor \d/);
+  expect(stdout).toContain(`Published commit 1, snapshot ${snapshotId}`);
 });
