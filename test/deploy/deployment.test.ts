@@ -244,6 +244,7 @@ describe.skipIf(!environment || !nginx || !redisServer)("the service, put up wit
   });
 
   test("gc leaves the service, the CDN and the site working and current", async () => {
+    await runUnit("prs-export", {});
     await runUnit("prs-gc", {});
     expect(await runUnit("prs-verify", {})).toContain("All good");
     const another = await startCdn(nginx!, bucket);

@@ -3,7 +3,6 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSy
 import { dirname, join } from "node:path";
 import { beforeAll, describe, expect, test } from "vitest";
 import { parse } from "yaml";
-import { z } from "zod";
 import { defaultLimits, readConfig } from "../../proxy/config.ts";
 import { feedLimits } from "../../schemas/rooms/feed.ts";
 import { exitCodes } from "../../scripts/cli.ts";
@@ -67,20 +66,11 @@ describe.skipIf(!analyze)("systemd", () => {
 describe("the services", () => {
   test("run what npm runs, from the installed folder", () => {
     const command = (script: string) => `${installedIn}/node_modules/.bin/${scripts[script]}`;
-    expect(one("prs-proxy.service", "ExecStart")).toBe(command("proxy"));
-    const snapshot = command("snapshot");
-    for (const [name, words] of Object.entries({
-      publish: `publish --sources \${SOURCES} --store \${STORE}`,
-      export: `export --store \${STORE}`,
-      gc: `gc --store \${STORE}`,
-      verify: `verify --store \${STORE} --since-file %S/prs-verify/since.json`,
-    }))
-      expect(one(`prs-${name}.service`, "ExecStart")).toBe(`${snapshot} ${words}`);
-    expect(existsSync(join(root, "node_modules/.bin/node"))).toBe(true);
-    for (const unit of services) {
-      expect(one(unit, "EnvironmentFile")).toBe(`/etc/prs/${unit.replace("service", "env")}`);
-      const script = /(scripts|proxy)\/\w+\.ts/.exec(one(unit, "ExecStart"))?.[0] ?? "";
-      expect(execFileSync("git", ["ls-files", script], { cwd: root, encoding: "utf8" })).toBe(`${script}\n`);
+    for (const [unit, name] of services.map((unit) => /^prs-(\w+)\.service$/.exec(unit)!)) {
+      expect(one(unit, "EnvironmentFile")).toBe(`/etc/prs/prs-${name}.env`);
+      // deployment.test.ts runs the words that follow.
+      const words = name === "proxy" ? command("proxy") : `${command("snapshot")} ${name} `;
+      expect(`${one(unit, "ExecStart")} `).toContain(words);
     }
     expect(one(sandbox, "WorkingDirectory")).toBe(installedIn);
   });
@@ -166,32 +156,6 @@ describe("the configuration of nginx", () => {
     const { keepAliveSeconds } = readConfig({ SNAPSHOT_STORE: "store" });
     expect(seconds("nginx-balancer.conf", "keepalive_timeout")).toBeLessThan(keepAliveSeconds);
   });
-
-  test.each(["nginx-cdn.conf", "nginx-folder.conf"])(
-    "sends the headers of the CDN's own policy (%s)",
-    (file) => {
-      const text = deployed(file);
-      const added = [...text.matchAll(/^\s*add_header (\S+) "?(.*?)"? always;$/gm)];
-      const mapped = (name: string, place: string) =>
-        new RegExp(`map \\$uri \\$${name} \\{[^}]*^  ${place} "(.*)";$`, "m").exec(text)?.[1];
-      for (const [policy, place] of [
-        ["cdn-response-headers.json", "default"],
-        ["cdn-embed-headers.json", "~\\^/public/embed/"],
-      ] as const) {
-        const { CorsConfig, SecurityHeadersConfig: security } = JSON.parse(deployed(policy));
-        expect(Object.fromEntries(added.map(([, name, value]) => [name, value]))).toEqual({
-          "Access-Control-Allow-Origin": CorsConfig.AccessControlAllowOrigins.Items.join(", "),
-          "Access-Control-Expose-Headers": CorsConfig.AccessControlExposeHeaders.Items.join(", "),
-          "Content-Security-Policy": "$prs_policy",
-          "X-Content-Type-Options": "nosniff",
-          "X-Frame-Options": "$prs_frames",
-          "Strict-Transport-Security": `max-age=${security.StrictTransportSecurity.AccessControlMaxAgeSec}`,
-        });
-        expect(mapped("prs_policy", place)).toBe(security.ContentSecurityPolicy.ContentSecurityPolicy);
-        expect(mapped("prs_frames", place)).toBe(security.FrameOptions?.FrameOption ?? "");
-      }
-    },
-  );
 });
 
 describe("the container", () => {
@@ -238,18 +202,8 @@ describe("the container", () => {
 });
 
 describe("compose.yml", () => {
-  const Service = z.looseObject({
-    image: z.string(),
-    build: z.looseObject({ context: z.string(), dockerfile: z.string() }).optional(),
-    command: z.array(z.string()).optional(),
-    ports: z.array(z.string()).optional(),
-    environment: z.record(z.string(), z.string()).optional(),
-    volumes: z.array(z.string()).optional(),
-  });
   const filled = deployed("compose.yml").replaceAll(/\$\{\w+:\?\}/g, "PASSWORD");
-  const composed = Object.entries(
-    z.object({ services: z.record(z.string(), Service) }).parse(parse(filled, { merge: true })).services,
-  );
+  const composed = Object.entries(parse(filled, { merge: true }).services);
 
   test("shuts its own containers in, and opens the ports of CDN and balancer alone", () => {
     const own = composed.filter(([, { build }]) => build);

@@ -1,11 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { readFileSync } from "node:fs";
-import {
-  CreateBucketCommand,
-  DeleteBucketPolicyCommand,
-  PutBucketPolicyCommand,
-  S3Client,
-} from "@aws-sdk/client-s3";
+import { CreateBucketCommand, PutBucketPolicyCommand, S3Client } from "@aws-sdk/client-s3";
 import type { S3Environment } from "../../../snapshots/store/backends/s3.ts";
 import { fromEnvironment } from "./programs.ts";
 
@@ -35,12 +30,6 @@ export async function letCdnRead(environment: TestServer, location: string): Pro
   );
   const open = { ...policy, Statement: [{ ...statement, Principal: "*" }] };
   const command = new PutBucketPolicyCommand({ Bucket: bucket, Policy: JSON.stringify(open) });
-  await withClient(environment, (client) => client.send(command));
-}
-
-/** Removes the policy, so that only the owner can read. */
-export async function letNobodyRead(environment: TestServer, location: string): Promise<void> {
-  const command = new DeleteBucketPolicyCommand({ Bucket: location.slice("s3://".length) });
   await withClient(environment, (client) => client.send(command));
 }
 

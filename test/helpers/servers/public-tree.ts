@@ -1,17 +1,24 @@
-import { readFileSync } from "node:fs";
 import { createServer, type Server } from "node:http";
 import { headersOf, layout } from "../../../snapshots/store/layout.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
+import { deployed } from "../http/deployed.ts";
 import { listenLocally } from "./programs.ts";
 
-const deployed = (name: string) => {
-  const file = new URL(`../../../.github/deploy/cdn-${name}-headers.json`, import.meta.url);
-  const { SecurityHeadersConfig: security } = JSON.parse(readFileSync(file, "utf8"));
+/** The headers that the CDN adds to an object by its own policies; undefined for one that it does not add. */
+export function cdnHeaders(key: string): Record<string, string | undefined> {
+  const name = key.startsWith(layout.embed.prefix) ? "embed" : "response";
+  const { CorsConfig: cors, SecurityHeadersConfig: security } = JSON.parse(
+    deployed(`cdn-${name}-headers.json`),
+  );
   return {
-    "Content-Security-Policy": security.ContentSecurityPolicy.ContentSecurityPolicy,
-    ...(security.FrameOptions && { "X-Frame-Options": security.FrameOptions.FrameOption }),
+    "access-control-allow-origin": cors.AccessControlAllowOrigins.Items.join(", "),
+    "access-control-expose-headers": cors.AccessControlExposeHeaders.Items.join(", "),
+    "content-security-policy": security.ContentSecurityPolicy.ContentSecurityPolicy,
+    "strict-transport-security": `max-age=${security.StrictTransportSecurity.AccessControlMaxAgeSec}`,
+    "x-content-type-options": security.ContentTypeOptions && "nosniff",
+    "x-frame-options": security.FrameOptions?.FrameOption,
   };
-};
+}
 
 /** A server of a public tree, its address below a folder, and the paths that it was asked for and does not have. */
 export interface ServedTree {
@@ -29,10 +36,9 @@ export async function serveTree(storage: Storage, folder: string): Promise<Serve
     if (!bytes) refused.push(url);
     const { contentType, cacheControl } = headersOf(key);
     // The policy of the others would have to name the API that a test starts.
-    const policy = key.startsWith(layout.embed.prefix) ? deployed("embed") : deployed("response");
-    const security = /\/(embed|protocols)\//.test(key) && policy;
-    const headers = { "Content-Type": contentType, "Cache-Control": cacheControl, ...security };
-    response.writeHead(bytes ? 200 : 404, headers);
+    const added = Object.entries(/\/(embed|protocols)\//.test(key) ? cdnHeaders(key) : {});
+    for (const [name, value] of added) if (value !== undefined) response.setHeader(name, value);
+    response.writeHead(bytes ? 200 : 404, { "Content-Type": contentType, "Cache-Control": cacheControl });
     response.end(bytes);
   });
   const home = `http://127.0.0.1:${await listenLocally(server)}${folder}`;
