@@ -201,9 +201,19 @@ describe("the container", () => {
   });
 });
 
+interface Service {
+  image: string;
+  build?: { context: string; dockerfile: string };
+  command?: string[];
+  ports?: string[];
+  environment?: Record<string, string>;
+  volumes?: string[];
+}
+
 describe("compose.yml", () => {
   const filled = deployed("compose.yml").replaceAll(/\$\{\w+:\?\}/g, "PASSWORD");
-  const composed = Object.entries(parse(filled, { merge: true }).services);
+  const { services: ofCompose }: { services: Record<string, Service> } = parse(filled, { merge: true });
+  const composed = Object.entries(ofCompose);
 
   test("shuts its own containers in, and opens the ports of CDN and balancer alone", () => {
     const own = composed.filter(([, { build }]) => build);

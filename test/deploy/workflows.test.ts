@@ -235,7 +235,8 @@ function scriptOf(file: string, isIt: (step: z.infer<typeof Step>) => unknown): 
 
 describe("what the jobs make of a command's end", () => {
   const programs = join(folder, "bin");
-  const [argumentsFile, outputFile] = ["arguments.txt", "output.txt"].map((name) => join(folder, name));
+  const argumentsFile = join(folder, "arguments.txt");
+  const outputFile = join(folder, "output.txt");
   const summaryFile = join(folder, "told.md");
   const environment = {
     PATH: `${programs}:${process.env.PATH}`,
@@ -271,7 +272,7 @@ exit "$CODE"
   ])(
     "exit code %i, outcome %j: ends with %i, and names %j to attest",
     async (code, outcome, expected, named) => {
-      for (const file of [summaryFile, outputFile!]) await writeFile(file, "");
+      for (const file of [summaryFile, outputFile]) await writeFile(file, "");
       const faults = expected === 0 ? [] : [{ key: "private/a", reason: "is rotten" }];
       const REPORT = JSON.stringify({ outcome, snapshotId: "abc", faults });
       const job = [".ci/snapshot-job.mjs", join(folder, "table"), "publish"];
@@ -285,7 +286,7 @@ exit "$CODE"
       const why = ["    private/a: is rotten", "    ::warning::from the sources"];
       const lines = (await readFile(summaryFile, "utf8")).split("\n");
       expect(lines.filter((line) => line.startsWith("    "))).toEqual(expected === 0 ? [] : why);
-      expect(await readFile(outputFile!, "utf8")).toBe(named);
+      expect(await readFile(outputFile, "utf8")).toBe(named);
     },
   );
 
@@ -318,7 +319,7 @@ exit "$CODE"
       const env = { ...environment, ...where, ...given };
       expect(await run("bash", ["-e", "-c", text], env)).toMatchObject({ code: 0 });
       // The first four are npm's own.
-      return (await readFile(argumentsFile!, "utf8")).trimEnd().split("\n").slice(4);
+      return (await readFile(argumentsFile, "utf8")).trimEnd().split("\n").slice(4);
     };
     const nothing = Object.fromEntries(Object.keys(variables).map((name) => [name, ""]));
     expect(await handedOn(nothing)).toEqual([...args, "--json"]);
