@@ -8,15 +8,14 @@ import { planParts } from "../../../../snapshots/publish/parts/plan-parts.ts";
 import { joinParts, publishPart } from "../../../../snapshots/publish/parts/publish-parts.ts";
 import { type PublishOptions, publish } from "../../../../snapshots/publish/publish.ts";
 import { SourceRefusal } from "../../../../snapshots/sources/sources.ts";
-import { kindOf, layout } from "../../../../snapshots/store/layout.ts";
+import { layout } from "../../../../snapshots/store/layout.ts";
 import { seal } from "../../../../snapshots/store/objects.ts";
 import type { Storage } from "../../../../snapshots/store/storage.ts";
 import { endsSegment, idsOf, segmentedMarkets } from "../../../helpers/publish/drawn-rows.ts";
 import { publishInParts } from "../../../helpers/publish/publish-freely.ts";
 import { sourceFileOf, sourcesOf } from "../../../helpers/publish/records.ts";
 import { Crash, expectAllGood, steppedStorage } from "../../../helpers/store/faulty-store.ts";
-import { testKey } from "../../../helpers/store/signing.ts";
-import { changedStorage, contentOf, listed, memoryStorage } from "../../../helpers/store/storages.ts";
+import { contentOf, listed, memoryStorage } from "../../../helpers/store/storages.ts";
 import { timedStore } from "../../../helpers/store/timed-store.ts";
 import { faultsOf } from "../../../helpers/store/verified.ts";
 
@@ -82,42 +81,6 @@ describe("a run in parts", () => {
     expect(await joinParts(optionsOf(storage), "many")).toMatchObject({ outcome: "published", commit: 2 });
   });
 
-  test("names what is missing, and is told from another of its name", async () => {
-    const { storage } = await published();
-    const options = optionsOf(storage);
-    await expectEnd(joinParts(options, "run"), 5, "runs/run/plan.json is");
-    await expectEnd(publishPart(options, "run", 1), 5, "plan.json");
-    const plan = await planParts(options, "run", 3);
-    expect(await planParts(optionsOf(storage, second, { now: () => new Date() }), "run", 3)).toEqual(plan);
-    const before = "was planned before, with another";
-    await expectEnd(planParts(options, "run", 4), 2, `${before} number of parts; choose another --run`);
-    await expectEnd(planParts(optionsOf(storage, first), "run", 3), 2, `${before} sources`);
-    await publishPart(options, "run", 2);
-    const missing = "missing runs/run/part-1.json, runs/run/part-3.json;";
-    await expectEnd(joinParts(options, "run"), 5, missing);
-    await expectEnd(publishPart(options, "run", 4), 2, "has 3 parts");
-  });
-
-  test("is lost when another commit came between, and not when that is its own", async () => {
-    const { storage } = await published();
-    for (const run of ["lost", "won"]) await prepared(optionsOf(storage), run, 2);
-    const other = optionsOf(storage, first.slice(1));
-    await prepared(other, "other", 2);
-    const both = await Promise.allSettled([
-      joinParts(optionsOf(storage), "lost"),
-      joinParts(optionsOf(storage), "won"),
-    ]);
-    const [won] = both.flatMap((result) => (result.status === "fulfilled" ? [result.value] : []));
-    expect(won).toMatchObject({ outcome: "published", commit: 2 });
-    const again = await joinParts(optionsOf(storage), "won");
-    expect(again).toMatchObject({ outcome: "unchanged", commit: 2, snapshotId: won!.snapshotId });
-    const outrun = "the newest commit is 2 now, and not the one that the run other builds on";
-    await expectEnd(joinParts(other, "other"), 4, outrun);
-    await publish(optionsOf(storage, [...second, ...segmentedMarkets(330, 331)]));
-    await expectEnd(joinParts(optionsOf(storage), "won"), 4, "");
-    expect(await faultsOf(storage)).toEqual([]);
-  });
-
   test("tells what one process would refuse, whichever part has met it", async () => {
     const { storage, objects } = await published();
     const checked = objects.get(layout.checked);
@@ -164,22 +127,6 @@ describe("a run in parts", () => {
     await expectEnd(publishPart({ ...optionsOf(storage), sources }, "run", 1), 3, "use the same version");
     await storage.put(key, seal({ ...plan, unicode: "1.0" }));
     await expectEnd(publishPart(optionsOf(storage), "run", 1), 3, "it was made with unicode 1.0");
-  });
-
-  test("with a key goes on only from what a trusted key has signed", async () => {
-    const { storage } = await published();
-    const signed = optionsOf(storage, second, { signing: { key: testKey(), over: 1 } });
-    await planParts(signed, "run", 2);
-    await publishPart(signed, "run", 1);
-    const keyless = "runs/run/plan.json: it is signed, and SIGNING_KEY is not set";
-    await expectEnd(publishPart(optionsOf(storage), "run", 2), 3, keyless);
-    await expectEnd(joinParts(optionsOf(storage), "run"), 3, keyless);
-    await publishPart(optionsOf(storage, second, { signing: { unsigned: true } }), "run", 2);
-    await expectEnd(joinParts(signed, "run"), 3, "runs/run/part-2.json: nobody signed it");
-    await storage.delete(layout.runPart("run", 2));
-    await publishPart(signed, "run", 2);
-    expect(await joinParts(signed, "run")).toMatchObject({ outcome: "published", signature: "signed" });
-    await expectEnd(planParts(optionsOf(storage), "another", 2), 3, "commit 2 is signed");
   });
 });
 
@@ -236,28 +183,6 @@ describe("a plan", () => {
       await expect(opening).rejects.toThrow("opened");
     }
   });
-
-  test("is refused for the scores as early as one process would, and leaves nothing", async () => {
-    const storage = memoryStorage(new Map());
-    const scores = async () => {
-      throw new SourceRefusal([{ file: "scores.parquet", rule: "must not" }]);
-    };
-    const options = optionsOf(storage, [], { sources: async () => ({ ...sources, scores }) });
-    await expect(planParts(options, "run", 2)).rejects.toThrow(SourceRefusal);
-    expect(await listed(storage)).toEqual([]);
-  });
-
-  test("is read past every cache, and no longer than one may be", async () => {
-    const asked: unknown[] = [];
-    const storage = changedStorage(memoryStorage(new Map()), {
-      async get(_, options) {
-        asked.push(options);
-        return undefined;
-      },
-    });
-    await expect(publishPart(optionsOf(storage), "run", 1)).rejects.toThrow("plan.json is missing");
-    expect(asked).toEqual([{ maxBytes: kindOf(layout.runPlan("run"))!.maxBytes, fresh: true }]);
-  });
 });
 
 async function publishJoined(options: PublishOptions) {
@@ -284,10 +209,11 @@ test.for(["sound", "gone", "rotten"])(
     const broken = first.flatMap((market, place) =>
       place % 4 === 0 ? [] : place % 4 === 1 ? [{ ...market, question: `${market.question}?` }] : [market],
     );
+    const more = segmentedMarkets(300, 700);
     const outcomes = [];
     for (const work of [publish, publishJoined]) {
       const told: string[] = [];
-      const markets = [...broken, ...segmentedMarkets(300, 700)];
+      const markets = [...broken, ...more];
       const choices = { warn: (line: string) => void told.push(line), allow: { removed: 1 } };
       const options = optionsOf(memoryStorage(new Map(objects)), markets, choices);
       const error = (await thrownBy(work(options))) as Fault;
@@ -307,7 +233,6 @@ test("kills of any of a run's processes change nothing of what it leaves", async
     parts: fc.constantFrom(1, 2, 3, 8),
     points: fc.array(fc.nat(60), { maxLength: 6 }),
   });
-  const numRuns = 6;
   await fc.assert(
     fc.asyncProperty(kills, async ({ parts, points }) => {
       const storage = memoryStorage(new Map(objects));
@@ -330,31 +255,29 @@ test("kills of any of a run's processes change nothing of what it leaves", async
       await expectAllGood(storage, snapshotId);
       expect(await withoutRuns(storage)).toEqual(expected);
     }),
-    { numRuns },
+    { numRuns: 3 },
   );
 });
 
-describe("a collection", () => {
-  test("leaves what a run in parts needs, for two days after its plan", async () => {
-    const { storage, collect, pass } = timedStore();
-    const shortly = { keepHours: 0, keepCommits: 1 };
-    await publish(optionsOf(storage, first));
-    pass(1);
-    await planParts(optionsOf(storage), "joined", 2);
-    await publishPart(optionsOf(storage), "joined", 1);
-    pass(47);
-    await publishPart(optionsOf(storage), "joined", 2);
-    await collect(shortly);
-    await joinParts(optionsOf(storage), "joined");
-    expect(await faultsOf(storage)).toEqual([]);
+test("a collection leaves what a run in parts needs, for two days after its plan", async () => {
+  const { storage, collect, pass } = timedStore();
+  const shortly = { keepHours: 0, keepCommits: 1 };
+  await publish(optionsOf(storage, first));
+  pass(1);
+  await planParts(optionsOf(storage), "joined", 2);
+  await publishPart(optionsOf(storage), "joined", 1);
+  pass(47);
+  await publishPart(optionsOf(storage), "joined", 2);
+  await collect(shortly);
+  await joinParts(optionsOf(storage), "joined");
+  expect(await faultsOf(storage)).toEqual([]);
 
-    await planParts(optionsOf(storage, first.slice(5)), "left", 2);
-    await publishPart(optionsOf(storage, first.slice(5)), "left", 1);
-    pass(49);
-    const { deleted, young } = await collect(shortly);
-    expect(deleted.keys.some((key) => key.startsWith(layout.page.prefix))).toBe(true);
-    expect(young).toBe(0);
-    expect(await listed(storage, layout.runPlan.prefix)).toEqual([]);
-    expect(await faultsOf(storage)).toEqual([]);
-  });
+  await planParts(optionsOf(storage, first.slice(5)), "left", 2);
+  await publishPart(optionsOf(storage, first.slice(5)), "left", 1);
+  pass(49);
+  const { deleted, young } = await collect(shortly);
+  expect(deleted.keys.some((key) => key.startsWith(layout.page.prefix))).toBe(true);
+  expect(young).toBe(0);
+  expect(await listed(storage, layout.runPlan.prefix)).toEqual([]);
+  expect(await faultsOf(storage)).toEqual([]);
 });
