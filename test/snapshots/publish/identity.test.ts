@@ -6,7 +6,13 @@ import { readPages } from "../../../snapshots/index/segment.ts";
 import { layout, sha256 } from "../../../snapshots/store/layout.ts";
 import { publishRecords, recordsOf } from "../../helpers/publish/records.ts";
 import { countingStorage, memoryStorage } from "../../helpers/store/storages.ts";
-import { newestEntry, newestManifest, type Objects, rebuild } from "../../helpers/store/tamper.ts";
+import {
+  newestCommitIn,
+  newestEntry,
+  newestManifest,
+  type Objects,
+  rebuild,
+} from "../../helpers/store/tamper.ts";
 import { faultsOf } from "../../helpers/store/verified.ts";
 
 // That it is the hash which the specification describes, the reader in Python shows (test/conformance).
@@ -21,6 +27,14 @@ test("the snapshot id does not depend on the zlib that wrote the pages, and page
   expect(entry).toMatchObject({ snapshotId, indexRoot });
   expect(rewritten.segments).not.toEqual(before.segments);
   expect(await faultsOf(memoryStorage(old))).toEqual([]);
+  // What is lost of it gets other names, which a commit has to tell.
+  const [page] = pagesIn(old, rewritten.segments);
+  for (const key of [layout.page(page!.hash), layout.manifest(newestCommitIn(old).manifest.hash)]) {
+    const lost = new Map(old);
+    lost.delete(key);
+    const mended = await publishRecords(memoryStorage(lost), recordsOf(0, 400));
+    expect(mended).toMatchObject({ outcome: "published", commit: 2, snapshotId });
+  }
 
   const counting = countingStorage(memoryStorage(old));
   // The rewritten manifest tells nothing of source files. No commit would name what this run could tell of them.

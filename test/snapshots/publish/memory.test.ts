@@ -17,7 +17,7 @@ const folder = testFolder();
 const measurable = existsSync("/proc/self/task");
 
 // Sizes far above what does not depend on them.
-const [markets, outcomes] = [20_000, 10_000];
+const [markets, outcomes] = [12_000, 6_000];
 test("an archive with a label for every second market is published within 1 GiB and served from 22 bytes a market, and 30 more for ids and words", async () => {
   const [directory, store] = [join(folder, "sources"), join(folder, "store")];
   await writeSample({ directory, markets, outcomes, protocols: 10, days: 2, seed: 5 });
@@ -68,7 +68,7 @@ test("an archive with a label for every second market is published within 1 GiB 
 test("after 46 publishes of other labels a catalog keeps no more than after 34", async () => {
   const storage = memoryStorage(new Map());
   const catalog = new Catalog(storage, { cacheBytes: 1024 });
-  const base = recordsOf(0, 30);
+  const base = recordsOf(0, 12);
   const content = (round: number): HistoricalMarket[] =>
     base.map((market, place) => ({ ...market, resolvedOutcome: `label ${round} of market ${place}` }));
   const resident: number[] = [];

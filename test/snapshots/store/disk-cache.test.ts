@@ -114,7 +114,7 @@ test("an object that must be fresh is read from the store, and so is a part of o
 });
 
 test("the files stay within the bound, and those that were not used for longest go first", async () => {
-  const objects = Array.from({ length: 300 }, (_, n) => objectOf(n));
+  const objects = Array.from({ length: 180 }, (_, n) => objectOf(n));
   const maxBytes = 2 ** 20;
   const { get } = open(objects, maxBytes);
   await get(objects[0]!);
@@ -127,9 +127,10 @@ test("the files stay within the bound, and those that were not used for longest 
     await utimes(pathOf(bytes), time, time);
   }
   await get(objects[1]!);
-  for (const bytes of objects.slice(70)) {
+  for (const [n, bytes] of objects.slice(70).entries()) {
     await get(bytes);
     await kept(bytes);
+    if (n % 10 > 0) continue;
     const held = await Promise.all((await files()).map(async (path) => (await stat(path)).size));
     expect(held.reduce((sum, size) => sum + size, 0)).toBeLessThanOrEqual(maxBytes);
     if (bytes === objects[90]) {

@@ -119,23 +119,14 @@ test("the service, the terms of the data and where keys come from are remembered
   expect(await remembered()).toEqual({ api: null, version: "1.4.0" });
 });
 
-test("what was lost, altered or left by a killed run is found, and put right by the next run", async () => {
+// That the next run puts right what was lost or altered is in test/snapshots/publish/requests.test.ts.
+test("what belongs to no protocol is found, and what a killed run left is told by the next", async () => {
   const storage = memoryStorage(new Map());
   await publishTiers(storage, both, 1, named);
-  await storage.put(layout.badge("aave"), Buffer.from("<svg/>"));
-  await storage.put(layout.feed, Buffer.from("<feed/>".padEnd(50_000)));
-  await storage.delete(layout.protocolPage("curve.fi"));
-  const [page, script] = [layout.siteIndex, layout.siteFile("app.js")];
-  await storage.delete(page);
-  await storage.put(script, Buffer.from("alert(1)".padEnd(100_000)));
   const stray = "public/badges/never-there.svg";
   await storage.put(stray, (await storage.get(layout.badge("curve.fi")))!);
-  const faulty = [layout.badge("aave"), layout.feed, layout.protocolPage("curve.fi"), page, script, stray];
-  expect(await faultsOf(storage)).toEqual(faulty.sort());
-  await publishTiers(storage, both, 2);
-  expect(await faultsOf(storage)).toEqual([stray]);
   await storage.put(layout.tiers, Buffer.from("{}"));
-  expect(await faultsOf(storage)).toContain(layout.tiers);
+  expect(await faultsOf(storage)).toEqual(expect.arrayContaining([layout.tiers, stray]));
   await publishTiers(storage, both, 3);
   expect(await faultsOf(storage)).toEqual([stray]);
 
