@@ -1,3 +1,4 @@
+import { mkdir, readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { layout } from "../../../snapshots/store/layout.ts";
@@ -180,7 +181,10 @@ const folder = testFolder();
 test("a small change uploads the pages around it, and what names them, and nothing else", async () => {
   const sources = await writeSources(join(folder, "growing"), { markets: 600 });
   const storage = memoryStorage(new Map());
-  await publishSources(sources, storage, folder);
+  const temporary = join(folder, "temporary");
+  await mkdir(temporary);
+  await publishSources(sources, storage, temporary);
+  expect(await readdir(temporary)).toEqual([]);
   await addMarkets(sources, 5);
   const counting = countingStorage(storage);
   const { uploaded, unchanged, total, changeRecord } = await publishSources(sources, counting, folder);

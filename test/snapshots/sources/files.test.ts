@@ -139,22 +139,6 @@ test("a text of a script's table that takes all memory is refused with its row",
   ]);
 });
 
-test("a rule that many rows break is told with 20 of them and the number of all", async () => {
-  const many = `SELECT m.* REPLACE (uuid()::VARCHAR AS id, 1001 AS composite)
-    FROM markets AS m, range(50) AS times (time) LIMIT 1234`;
-  const error = await refusedBy(readAll(await fixtures.write({ markets: many })));
-  expect(error.counted).toHaveLength(20);
-  expect(error.counted[19]).toMatchObject({ row: expect.stringMatching(/^row 19 /), total: 1234 });
-  expect(error.message.split("\n").at(-1)).toBe("20 of 1,234 shown: must be from 300 to 1000");
-  const twice = "SELECT * FROM markets UNION ALL SELECT * FROM markets";
-  const repeated = await refusedBy(readAll(await fixtures.write({ markets: twice })));
-  expect(repeated.message).toContain("\n20 of 80 shown: must not be the id of two markets");
-  // The same ones in every run: both rows of the first ids.
-  const ids = repeated.refusals.map(({ value }) => value!);
-  const { markets } = await readAll(await fixtures.write({}));
-  expect(ids).toEqual(markets.slice(0, 10).flatMap(({ id }) => [id, id]));
-});
-
 const ignored = "markets: ignored columns and members that the contract does not name: more";
 
 describe("a check of the sources", () => {
