@@ -10,7 +10,7 @@ import { verifierText } from "../../../snapshots/trust/notes/note-keys.ts";
 import { segmentEnds } from "../../helpers/archive/odd-markets.ts";
 import { type ArchiveProxy, startArchiveProxy } from "../../helpers/http/archive-proxy.ts";
 import { market, publishRecords } from "../../helpers/publish/records.ts";
-import { alteredBytes } from "../../helpers/store/altered.ts";
+import { alter, alteredBytes } from "../../helpers/store/altered.ts";
 import { type Draw, drawing } from "../../helpers/store/drawing.ts";
 import { testKey } from "../../helpers/store/signing.ts";
 import { testFolder } from "../../helpers/store/test-folder.ts";
@@ -133,25 +133,15 @@ const alteredBody = (bytes: Buffer, choose: Draw): Buffer =>
     () => Buffer.concat([bytes, Buffer.alloc(1 + choose(5000), choose(256))]),
   ][Math.max(0, choose(6) - 3)]!();
 
-/** Alters one name or value of a JSON text, or leaves it out of its list. */
-function alterToken(text: string, choose: Draw): string {
-  const tokens = [...text.matchAll(/"(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?|true|false|null/g)];
-  const [{ 0: token, index }, [other]] = [tokens[choose(tokens.length)]!, tokens[choose(tokens.length)]!];
-  const instead = (changed: string) => text.slice(0, index) + changed + text.slice(index + token.length);
-  const without = (text.slice(0, index) + text.slice(index + token.length)).replace(
-    /,,|(?<=\[),|,(?=\])/,
-    "",
-  );
-  const number = Number(token);
-  if (Number.isFinite(number))
-    return [number + 1, number - 1, -number, number + 0.5, `"${number}"`, null].map(String).map(instead)[
-      choose(6)
-    ]!;
-  const inner = 1 + choose(Math.max(1, token.length - 2));
-  const changed = token.slice(0, inner) + String.fromCharCode(48 + choose(75)) + token.slice(inner + 1);
-  const bytes = Buffer.from(token.slice(1, -1), "base64");
-  const base64 = bytes.length > 8 ? `"${alteredBytes(bytes, choose).toString("base64")}"` : changed;
-  return [instead(changed), instead(changed), instead(base64), instead(other), without][choose(5)]!;
+/** Alters one value of a JSON text, or writes it as one of another type. */
+function alterJson(text: string, choose: Draw): string {
+  const document = JSON.parse(text);
+  if (choose(8)) alter(document, choose);
+  const altered = JSON.stringify(document);
+  const values = [...altered.matchAll(/(?<=[:[,])(?:"(?:[^"\\]|\\.)*"(?!:)|-?\d+|true|false|null)/g)];
+  const { 0: value, index } = values[choose(values.length)]!;
+  const other = ["null", "-1", "0.5", value.startsWith('"') ? "[]" : `"${value}"`][choose(4)]!;
+  return choose(8) ? altered : altered.slice(0, index) + other + altered.slice(index + value.length);
 }
 
 /** Alters one line: swaps it, leaves it out, doubles it, or takes another one. */
@@ -207,14 +197,14 @@ function altered(
     return { ...having(`${lines.join("\n")}\n`), headers: choose(2) ? counted : headers };
   }
   if (!pathname.endsWith("/historical"))
-    return having(choose(3) === 0 ? alteredBytes(body, choose) : alterToken(`${body}`, choose));
+    return having(choose(3) === 0 ? alteredBytes(body, choose) : alterJson(`${body}`, choose));
   // What a page says of the caller and of the time is not proved.
   const { timestamp, tier, markets, ...page } = JSON.parse(`${body}`);
   const texts: string[] = markets.map((each: object) => JSON.stringify(each));
   const lines = choose(2) ? alterLines(texts, choose) : texts;
   const counted = lines !== texts && choose(2) ? { ...page, count: lines.length } : page;
   const told = JSON.stringify({ ...counted, markets: [] });
-  const envelope = lines === texts ? alterToken(told, choose) : told;
+  const envelope = lines === texts ? alterJson(told, choose) : told;
   const end = `"timestamp":"${timestamp}","tier":"${tier}"}`;
   return having(
     `${envelope.replace('"markets":[]', () => `"markets":[${lines.join()}]`).slice(0, -1)},${end}`,

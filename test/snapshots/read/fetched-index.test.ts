@@ -87,9 +87,8 @@ function hostileParts({ header, sections, words }: IndexParts, draw: Draw): Inde
     if (ref) ref[0] = bytes.length;
   };
   const names = [...sections.keys()];
-  const labels = names.filter((name) => name.endsWith(".rare")).map((name) => name.slice(0, -5));
   for (let left = 1 + draw(3); left > 0; left -= 1) {
-    const kind = draw(12);
+    const kind = draw(8);
     const name = names[draw(names.length)]!;
     if (kind < 3) put(name, alteredBytes(get(name), draw));
     else if (kind === 3) put(name, resized(get(name), get(name).length + draw(9) - 4, draw));
@@ -105,18 +104,6 @@ function hostileParts({ header, sections, words }: IndexParts, draw: Draw): Inde
           put(section, resized(bytes, slices * wordsFor(count) * 4, draw));
       }
       json.markets = count;
-    } else if (kind <= 9) {
-      // A list of rare labels, postings and their starts that agree in length, but not in what they say.
-      const label = labels[draw(labels.length)]!;
-      const places = Math.max(0, get(`${label}.postings`).length / 2 + draw(5) - 2);
-      const more = resized(get(`${label}.postings`), Math.floor(places) * 2, draw);
-      const starts = resized(get(`${label}.starts`), wordsFor(places) * 4, draw);
-      const of = draw(2);
-      put(`${label}.postings`, of ? alteredBytes(more, draw) : more);
-      put(`${label}.starts`, of ? starts : alteredBytes(starts, draw));
-      const rare = JSON.parse(new TextDecoder().decode(sections.get(`${label}.rare`)!)) as unknown[];
-      if (draw(3) === 0) alter({ rare }, draw);
-      put(`${label}.rare`, jsonBytes(rare));
     } else changed.words = alteredBytes(changed.words, draw);
   }
   changed.header = draw(20) ? jsonBytes(json) : resized(header, draw(header.length * 2), draw);

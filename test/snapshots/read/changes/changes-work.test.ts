@@ -20,6 +20,8 @@ import {
   type ChangeTexts,
   netOf,
   pageTexts,
+  partTexts,
+  placeIn,
   readChanges,
   readChangesGzip,
   tagOf,
@@ -76,6 +78,17 @@ test("a large difference gives others their turn after every piece of it", async
   expect(yields).toBeLessThan((20 * (removed + added)) / comparisonsPerTurn);
   // A fifth of what strings took, so that larger ones are kept for whoever asks again.
   expect(net.bytes).toBe(16 * removed + 4 * added + texts.bytes);
+});
+
+test("a page is held once, however many of its markets differ, and a part as it is added", () => {
+  const objects = new ObjectCache(memoryStorage(new Map()), 1000);
+  const pages = ["a", "b", "c"].map((hash) => ({ markets: 2, hash, bytes: 1, runs: [], runHashes: "" }));
+  const held: typeof pages = [];
+  expect(pages.flatMap((page) => [placeIn(held, page), placeIn(held, page)])).toEqual([0, 0, 1, 1, 2, 2]);
+  expect(pageTexts(objects, held).bytes).toBe(3 * 4000);
+  const parts = ["a", "b"].map((hash) => ({ hash, bytes: 1, lines: 3 }));
+  const texts = partTexts(objects, parts);
+  expect([texts.bytes, texts.lines(1)]).toEqual([600, 3]);
 });
 
 test("whole runs of a difference are sent as they are stored, and lines of others are read run by run, once", async () => {
