@@ -9,8 +9,11 @@ import { filterFields } from "../../schemas/filters.ts";
 import { askRows, ndjsonForm } from "../../snapshots/read/archive/rows.ts";
 import { Catalog } from "../../snapshots/read/catalog/catalog.ts";
 import { directoryStorage } from "../../snapshots/store/backends/directory.ts";
+import { parseVerifierKey } from "../../snapshots/trust/notes/note-keys.ts";
+import { Trust } from "../../snapshots/trust/trust.ts";
 import { verify } from "../../snapshots/verify/verify.ts";
 import { rowsQuery } from "../helpers/archive/query.ts";
+import { memoryStorage } from "../helpers/store/storages.ts";
 import { testFolder } from "../helpers/store/test-folder.ts";
 import { keptQueries, makeExample } from "./example-store.ts";
 import { python, pythonPath } from "./python.ts";
@@ -71,6 +74,25 @@ test("the specification tells of the example what it is", async () => {
   expect(withWorkedExample(await readFile(specification, "utf8"), await workedExample())).toBe(
     await readFile(specification, "utf8"),
   );
+});
+
+test("verify names the object in which a bit of any byte is flipped", async () => {
+  const good = await filesIn(join(example, "store"));
+  const trust = new Trust([parseVerifierKey(key)]);
+  const faultsOf = async (objects: Map<string, Buffer>) =>
+    (await verify(memoryStorage(objects), () => {}, { trust })).faults.map((fault) => fault.key);
+  expect(await faultsOf(good)).toEqual([]);
+  let place = 0;
+  for (const [name, bytes] of good) {
+    // Any other byte changes the hash by which such an object is named.
+    const step = /[0-9a-f]{64}/.test(name) ? 30_011 : 401;
+    for (; place < bytes.length; place += step) {
+      const flipped = Buffer.from(bytes);
+      flipped[place]! ^= 1 << (place % 8);
+      expect(await faultsOf(new Map(good).set(name, flipped)), `${name}, byte ${place}`).toContain(name);
+    }
+    place -= bytes.length;
+  }
 });
 
 describe.runIf(python)("reader.py", () => {
