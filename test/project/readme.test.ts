@@ -1,14 +1,17 @@
 import { existsSync, globSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { describe, expect, test } from "vitest";
+import { readConfig } from "../../proxy/config.ts";
 import { variables } from "../../proxy/docs/settings.ts";
 import { type Endpoint, endpoints } from "../../schemas/endpoints.ts";
 import { meanings } from "../../schemas/meanings.ts";
 import { archiveParameters } from "../../schemas/query.ts";
 import { type Tool, tools } from "../../schemas/rooms/agents.ts";
+import { forgeTiers } from "../../schemas/versions.ts";
 import { incidents, wayBack } from "../../scripts/incidents.ts";
 import { layout } from "../../snapshots/store/layout.ts";
-import { guide, guides, references, shortGuides } from "../helpers/publish/guides.ts";
+import { bearer } from "../helpers/http/proxy-client.ts";
+import { blockWith, guide, guideBlocks, guides, references, shortGuides } from "../helpers/publish/guides.ts";
 
 const root = new URL("../..", import.meta.url).pathname;
 
@@ -131,5 +134,60 @@ describe("the guides", () => {
     );
     const keys = Object.values(layout).map((at) => (typeof at === "string" ? at : at("x" as never)));
     expect(keys.filter((key) => wayBack(key) === undefined)).toEqual([]);
+  });
+});
+
+const vitest = "npm exec -- vitest run --config test/vitest.config.ts";
+
+/** What blocks of the guides have that no session runs, and what covers them. */
+const elsewhere: [words: string, covered: string][] = [
+  ["npm ci\nnpm start\n", "start.test.ts runs what npm start runs, .ci/run npm ci"],
+  ["npm ci\nnpm test\n", ".ci/run"],
+  [`${vitest} test/schemas/`, "openapi-examples.test.ts compares what this would write anew"],
+  [`${vitest} test/proxy/`, "this test knows the folder; npm test runs the same command"],
+  ['{"type": "hello"', "shapes of messages: live-feed.test.ts"],
+  ["npm run bench\n", "it takes minutes to hours; commands.test.ts asks for its help"],
+  ["claude mcp add", "a program of its own: agents.test.ts connects as it does"],
+  ["import pandas\n", "csv.test.ts, where pandas is installed"],
+  ["log prs.example.org", "a policy of real keys: policy.test.ts"],
+  ["export SIGNING_KEY=publisher.key WITNESS_POLICY", "with a real witness: witness-commands.test.ts"],
+  ["tools/monitor -policy", "with real witnesses and a static server: monitor.test.ts"],
+  ['"slug": "kestrel-lend"', "below"],
+  ['"mcpServers"', "below"],
+];
+
+describe("the blocks of the guides", () => {
+  test("are all run by a session, or covered elsewhere", () => {
+    const sessions = globSync("test/scripts/sessions/*.txt", { cwd: root }).map(guide).join("");
+    const run = [...sessions.matchAll(/^\$ block \S+ (.*)$/gm)].map(([, words]) => words!);
+    // growth.test.ts applies every patch.
+    const patches = guideBlocks.filter(({ language }) => language === "diff");
+    const covered = [...patches, ...elsewhere.map(([words]) => blockWith(words))];
+    const left = new Set(guideBlocks).difference(new Set(run.map(blockWith)));
+    expect([...left].filter((block) => !covered.includes(block))).toEqual([]);
+    expect(covered.filter((block) => !left.has(block))).toEqual([]);
+  });
+
+  test("need no file that only npm start makes, and fetch programs without asking", () => {
+    for (const { text } of guideBlocks) {
+      expect(text).not.toContain(".local/");
+      expect(text).not.toMatch(/\bnpx (?!--yes )/);
+    }
+  });
+
+  test("begin with an answer that the description has, too", () => {
+    const [first] = JSON.parse(guide("schemas/openapi/examples/listScores.json")).scores;
+    expect(JSON.parse(blockWith('"slug": "kestrel-lend"').text)).toEqual(first);
+    const { bri, forgeScale, delta } = first;
+    const words = `${bri} of 1,000 points, which makes it ${forgeScale}, the third of seven tiers. It gained five in`;
+    expect(guide("README.md")).toContain(words);
+    expect([delta, forgeTiers[2], forgeTiers.length]).toEqual([5, forgeScale, 7]);
+  });
+
+  test("set up an agent for the address of npm start", () => {
+    const { host, port } = readConfig({ SNAPSHOT_STORE: "store" });
+    const url = `http://${host}:${port}${endpoints.agents.path}`;
+    const { mcpServers } = JSON.parse(blockWith('"mcpServers"').text);
+    expect(mcpServers.prs).toEqual({ url, headers: bearer("YOUR_AEGIS_KEY") });
   });
 });

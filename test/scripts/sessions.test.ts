@@ -1,22 +1,30 @@
 import { execFile } from "node:child_process";
+import { readFileSync } from "node:fs";
 import { mkdir, readdir, readFile, writeFile } from "node:fs/promises";
-import { join } from "node:path";
+import { createServer } from "node:http";
+import { delimiter, join } from "node:path";
+import { text } from "node:stream/consumers";
 import { promisify } from "node:util";
-import { expect, onTestFinished, test } from "vitest";
+import { beforeAll, expect, onTestFinished, test } from "vitest";
+import { readConfig } from "../../proxy/config.ts";
 import { directoryStorage } from "../../snapshots/store/backends/directory.ts";
 import { newestCommit } from "../../snapshots/store/log/commits.ts";
 import { verifierText } from "../../snapshots/trust/notes/note-keys.ts";
 import { takenUp } from "../helpers/http/live-feed.ts";
 import { startTestProxy, type TestProxy } from "../helpers/http/proxy.ts";
 import { type Ended, type programs, runCommand } from "../helpers/publish/commands.ts";
+import { blockWith } from "../helpers/publish/guides.ts";
+import { findClients } from "../helpers/servers/clients.ts";
+import { findDuckDbHome } from "../helpers/servers/duckdb-home.ts";
+import { findProgram, serveLocally } from "../helpers/servers/programs.ts";
 import { serveTree } from "../helpers/servers/public-tree.ts";
 import { keyText, testKey } from "../helpers/store/signing.ts";
 import { testFolder } from "../helpers/store/test-folder.ts";
 
 // Each file of sessions/ holds lines that a user types, and all that is answered: on stdout, on stderr behind !, and the
 // exit code behind ? where it is not 0. A line $ NAME ARGUMENTS runs a command of ours, with variables before its name,
-// $ sh one of the shell, and $ file writes the lines behind | that follow. -u writes the answers anew. PROXY is where a
-// proxy serves the newest commit of `store`.
+// $ sh one of the shell, $ file writes the lines behind | that follow, and $ block FILE WORDS the one block of the guides
+// that has these words. -u writes the answers anew. PROXY is where a proxy serves the newest commit of `store`.
 
 const root = join(import.meta.dirname, "../..");
 const sessions = join(import.meta.dirname, "sessions");
@@ -31,6 +39,7 @@ const given = {
   "witness.key": keyText("w", "", "cosignature-ed25519"),
   "ours.pub": verifierText(testKey()),
   "other.pub": verifierText(testKey("prs.example/scores", "other")),
+  "witness.pub": verifierText(testKey("w", "", "cosignature-ed25519")),
 };
 
 /** Nothing of what the environment of the tests may have. */
@@ -95,20 +104,66 @@ class Names {
   }
 }
 
+/** What sets out each line of the shell: the variables that a guide sets, and `npm run`, which asks `commands` below. */
+const prelude = `
+npm() {
+  [ "$1" = run ] && [ "$3" = -- ] || { command npm "$@"; return; }
+  local name=$2; shift 3
+  { printf '%s\\0' "$name" "$PWD" $# "$@"; env -0; } | curl -sS --fail --data-binary @- "$COMMANDS"
+}
+[ ! -e "$FOLDER/env" ] || . "$FOLDER/env"`;
+/** Runs commands in this process: one of its own would take most of its time to load. */
+let commands: Awaited<ReturnType<typeof serveLocally>>;
+beforeAll(async () => {
+  commands = await serveLocally(
+    createServer(async (request, response) => {
+      const [name, from = "", count, ...rest] = (await text(request)).split("\0");
+      const variables = rest.slice(Number(count), -1).map((line) => /^([^=]*)=(.*)$/s.exec(line)!.slice(1));
+      const env = { ...bare, ...Object.fromEntries(variables) };
+      const ended = await runCommand(name as keyof typeof programs, rest.slice(0, Number(count)), {
+        from,
+        env,
+      });
+      response.writeHead(ended.code === 0 ? 200 : 500).end(ended.stdout);
+    }),
+  );
+  return commands.stop;
+});
+
 async function run(line: string, from: string): Promise<Ended> {
   const words = line.match(/'[^']*'|\S+/g)!.map((word) => word.replace(/^'(.*)'$/s, "$1"));
-  const first = words.findIndex((word) => !/^[A-Z_]+=/.test(word));
+  const first = words.findIndex((word) => !/^[A-Z0-9_]+=/.test(word));
   const [name = "", ...args] = words.slice(first);
   if (name === "sh") {
-    const env = { ...process.env, ROOT: root };
-    const { stdout, stderr } = await promisify(execFile)("bash", ["-ec", line.slice(3)], { cwd: from, env });
+    const env = {
+      ...process.env,
+      ...{ ROOT: root, FOLDER: from, COMMANDS: commands.url },
+      PATH: [join(root, "node_modules/.bin"), process.env.PATH].join(delimiter),
+      ...{ PYTHONPATH: from, PYTHONDONTWRITEBYTECODE: "1", npm_config_offline: "true" },
+      npm_config_cache: join(from, "npm-cache"),
+    };
+    const { stdout, stderr } = await promisify(execFile)("bash", ["-ec", `${prelude}\n${line.slice(3)}`], {
+      cwd: from,
+      env,
+    });
     return { code: 0, stdout, stderr };
   }
   const env = { ...bare, ...Object.fromEntries(words.slice(0, first).map((word) => word.split("="))) };
   return runCommand(name as keyof typeof programs, args, { from, env });
 }
 
-test.for(await readdir(sessions))("%s", async (session) => {
+/** What a session needs that may not be installed, by the line # Needs: at its head. */
+const found: Record<string, () => string | undefined> = {
+  TEST_CLIENTS_PYTHON: findClients,
+  TEST_DUCKDB_HOME: findDuckDbHome,
+};
+const lacks = (session: string) =>
+  (/^# Needs: (.*)/.exec(readFileSync(join(sessions, session), "utf8"))?.[1] ?? "")
+    .split(" ")
+    .some((name) => name !== "" && !(found[name] ?? (() => findProgram(name)))());
+
+test.for(await readdir(sessions))("%s", async (session, { skip }) => {
+  if (lacks(session)) return skip();
   const [from, file] = [join(folder, session), join(sessions, session)];
   await mkdir(from);
   for (const [name, text] of Object.entries(given)) await writeFile(join(from, name), `${text}\n`);
@@ -125,19 +180,25 @@ test.for(await readdir(sessions))("%s", async (session) => {
       onTestFinished(proxy.stop);
       names.places.PROXY = `http://127.0.0.1:${proxy.port}`;
     }
+    // It looks for exports once a minute.
+    proxy.clock.now += 60_000;
     await takenUp(proxy, (await newestCommit(directoryStorage(snapshotStore)))!.entry.snapshotId);
   };
   const told: string[] = [];
   for (const [place, line] of typed.entries()) {
     told.push(line);
     if (!line.startsWith("$ ")) continue;
-    if (line.startsWith("$ file ")) {
+    const [, kind, name = "", words = ""] = /^\$ (file|block) (\S+) ?(.*)/.exec(line) ?? [];
+    if (kind !== undefined) {
       const end = typed.findIndex((other, at) => at > place && !other.startsWith("|"));
       const content = typed.slice(place + 1, end).map((each) => `${names.meant(each.slice(2))}\n`);
-      await writeFile(join(from, line.slice(7)), content.join(""));
+      const { host, port } = readConfig({ SNAPSHOT_STORE: "store" });
+      const block = () =>
+        blockWith(words).text.replaceAll(`http://${host}:${port}`, () => names.places.PROXY!);
+      await writeFile(join(from, name), kind === "file" ? content.join("") : block());
       continue;
     }
-    if (/\bPROXY\b/.test(line)) await serve();
+    if (proxy || /\bPROXY\b/.test(line)) await serve();
     const { code, stdout, stderr } = await run(names.meant(line.slice(2)), from);
     for (const [before, text] of [
       [" ", stdout],

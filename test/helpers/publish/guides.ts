@@ -43,3 +43,21 @@ export function blocksIn(markdown: string): Block[] {
 /** A text of the project. */
 export const guide = (file: string): string =>
   readFileSync(new URL(`../../../${file}`, import.meta.url), "utf8");
+
+/**
+ * Guides whose blocks have tests of their own. Of the one for machines, files.test.ts installs as it says, and
+ * deployment.test.ts follows it; own-sources.test.ts runs every block of the one for sources.
+ */
+const apart = [".github/deploy/README.md", ".github/deploy/SOURCES.md"];
+
+/** The blocks of the other guides, which test/scripts/sessions runs. */
+export const guideBlocks = guides
+  .filter((file) => !apart.includes(file))
+  .flatMap((file) => blocksIn(guide(file)));
+
+/** The one of these that has these words. */
+export function blockWith(words: string): Block {
+  const [found, ...others] = guideBlocks.filter(({ text }) => text.includes(words));
+  if (!found || others.length > 0) throw new Error(`${others.length + (found ? 1 : 0)} blocks have ${words}`);
+  return found;
+}

@@ -195,7 +195,7 @@ test("the contract as JSON Schema takes sound rows, with more columns and with n
     expect([name, isSound("markets", { ...markets[0], [name]: undefined })]).toEqual([name, false]);
 });
 
-// That its SQL makes tables which take sound rows is seen in test/scripts/script-sources.test.ts.
+// That its SQL makes tables which take sound rows is seen in test/scripts/sessions/scripts.txt.
 test("the contract in Markdown has a row for every column and member", () => {
   const text = contractMarkdown();
   const paths = [...text.matchAll(/^\| `([^`]+)` \| [A-Z]+ \|/gm)].map(([, path]) => path);
