@@ -5,14 +5,12 @@ import { setImmediate } from "node:timers/promises";
 import { afterAll, afterEach, beforeAll, describe, expect, type TestContext, test, vi } from "vitest";
 import type { HistoricalMarket } from "../../schemas/records.ts";
 import { CopyFolder } from "../../scripts/copy/copy-folder.ts";
-import { parseNote } from "../../snapshots/format/note.ts";
 import { hexOf, leafHash, nodeHash } from "../../snapshots/format/tree.ts";
-import { readKeys, revokeKey } from "../../snapshots/keys/keys.ts";
 import { rollback } from "../../snapshots/maintain/rollback.ts";
 import { layout } from "../../snapshots/store/layout.ts";
 import { ownerMark } from "../../snapshots/store/local-files.ts";
 import { type SigningKey, verifierText } from "../../snapshots/trust/notes/note-keys.ts";
-import { signatureLine, signCheckpoint } from "../../snapshots/trust/notes/signed-note.ts";
+import { signCheckpoint } from "../../snapshots/trust/notes/signed-note.ts";
 import { type Link, type Passed, type PassingAnswer, startLink } from "../helpers/http/link.ts";
 import { takenUp } from "../helpers/http/live-feed.ts";
 import { startTestProxy, type TestProxy } from "../helpers/http/proxy.ts";
@@ -130,7 +128,7 @@ async function exactly(copy: string): Promise<string> {
   return state.snapshotId;
 }
 
-// Refusals that touch no service are in sessions/partners.txt.
+// Keys that open nothing, and refusals that touch no service, are in sessions/partners.txt.
 describe("npm run sync", () => {
   test("makes a copy, asks two small questions while nothing is new, and follows changes, rollbacks and scores", async () => {
     const { copy, first } = await copyOfFirst();
@@ -291,35 +289,6 @@ describe("npm run sync", () => {
     expectEnd(await sync(copy), 5, /copy: cannot keep files there: ENOSPC.*takes about 0\.\d MB there.*--to/);
     await exactly(copy);
   });
-});
-
-describe("a key that opens nothing", () => {
-  const looked = ["/api/v1/status", "/api/v1/usage"];
-  test.each<[string, () => Promise<string | undefined>, RegExp, string[]]>([
-    ["empty", async () => "", /other holds no key/, []],
-    ["mistyped", async () => `prs_live_${"0".repeat(38)}`, /other holds no key/, []],
-    ["of another plan", () => proxy.issue({ plan: "developer" }), /aegis plan.*developer/, looked],
-    ["revoked", revoked, /has been revoked/, looked],
-    ["in no file", async () => undefined, /^other cannot be read: ENOENT/, []],
-  ])("because it is %s is told with exit code 2, also when nothing is new", async (_, given, told, asked) => {
-    const { copy } = await copyOfFirst();
-    const key = await given();
-    await rm(join(folder, "other"), { force: true });
-    if (key !== undefined) await writeFile(join(folder, "other"), key);
-    const ended = await sync(copy, ["--key-file", "other"]);
-    expect(ended).toMatchObject({ code: 2, stderr: expect.stringMatching(told), asked });
-    // The command line is right.
-    expect(ended.stderr).not.toContain("--key-file");
-  });
-
-  async function revoked(): Promise<string> {
-    const key = await proxy.issue({ owner: "gone" });
-    const { records } = await readKeys(proxy.storage);
-    const { id } = records.find(({ owner }) => owner === "gone")!;
-    await revokeKey(proxy.storage, id, new Date(proxy.clock.now));
-    await proxy.refuses(key);
-    return key;
-  }
 });
 
 describe("a service that cannot be asked", () => {
@@ -557,28 +526,6 @@ describe.concurrent("--trusted-key", () => {
     expect(await exactly(copy)).toBe(first);
     expect(await signed.run(copy)).toMatchObject({ code: 0 });
     expect(await exactly(copy)).toBe(second);
-  });
-
-  test("with a policy takes up what its witness cosigned, and names the line of one that is wrong", async (context) => {
-    const [ours, witness] = [testKey(), testKey("witness.example/w", "", "cosignature-ed25519")];
-    const signed = await signedService(context);
-    const copy = newCopy();
-    const { storage } = signed.service;
-    const { snapshotId } = await publishRecords(storage, archives.first, 700, { signing: { key: ours } });
-    published.set(snapshotId, textOf(archives.first));
-    const note = String(await storage.get(layout.logCheckpoint));
-    const line = signatureLine(witness, parseNote(note).text);
-    await storage.put(layout.logCheckpoint, Buffer.from(`${note}${line}\n`));
-    await takenUp(signed.service, snapshotId);
-    const known = `log ${verifierText(ours)}\nwitness w ${verifierText(witness)}\n`;
-    const run = async (quorum: string) => {
-      await writeFile(join(folder, "sync.policy"), `${known}quorum ${quorum}\n`);
-      return signed.run(copy, undefined, ["--trust-policy", "sync.policy"]);
-    };
-    const wrong = { code: 2, stderr: expect.stringContaining('sync.policy, line 3: "v" is') };
-    expect(await run("v")).toMatchObject(wrong);
-    expect(await run("w")).toMatchObject({ code: 0 });
-    expect(await exactly(copy)).toBe(snapshotId);
   });
 
   test("wants a signature where there is none", async () => {
