@@ -220,41 +220,8 @@ describe("a tool gives what the request gives that it stands for:", () => {
   });
 });
 
+// What is wrong with its arguments is in test/proxy/corpus.txt.
 describe("a call is refused", () => {
-  const wrong: [name: string, args: Record<string, unknown>, code: string, detail: RegExp][] = [
-    ["get_score", {}, "INVALID_PARAMETER", /slug is missing/],
-    ["get_score", { slug: "none" }, "PROTOCOL_NOT_FOUND", /; list_scores lists all\.$/],
-    ["get_score", { slug: "Aaev" }, "PROTOCOL_NOT_FOUND", /lists all\. Did you mean aave\?$/],
-    ["list_scores", { asOf: "0".repeat(64) }, "SNAPSHOT_NOT_FOUND", /without asOf, calls read the newest/],
-    ["get_score", { slug: "../markets" }, "PROTOCOL_NOT_FOUND", /./],
-    ["get_score", { slug: "aave", proof: "yes" }, "INVALID_PARAMETER", /proof is wrong/],
-    ["get_score", { sulg: "aave" }, "INVALID_PARAMETER", /Did you mean slug/],
-    ["list_scores", { limit: 0 }, "INVALID_PARAMETER", /1\.\.200/],
-    ["compare_protocols", { slugs: [] }, "INVALID_PARAMETER", /slugs is empty/],
-    ["compare_protocols", { slugs: Array(51).fill("aave") }, "INVALID_PARAMETER", /1 to 50/],
-    ["get_market", { id: "x" }, "INVALID_PARAMETER", /UUID/],
-    ["get_market", { id: aMarket.replace(/.$/, "f") }, "MARKET_NOT_FOUND", /; search_markets lists all\.$/],
-    ["search_markets", { tier: ["mithril"] }, "INVALID_PARAMETER", /DAMASCUS \| MITHRIL/],
-    ["search_markets", { category: { $ne: "" } }, "INVALID_PARAMETER", /category is empty/],
-    ["search_markets", { category: null }, "INVALID_PARAMETER", /category is empty/],
-    ["search_markets", { category: ["Crypto"] }, "INVALID_PARAMETER", /category is wrong/],
-    ["search_markets", { tier: "mithril" }, "INVALID_PARAMETER", /Did you mean MITHRIL/],
-    ["search_markets", { min_composite: 900, max_composite: 400 }, "INVALID_PARAMETER", /is above/],
-    ["search_markets", { skip: 5 }, "INVALID_PARAMETER", /"skip" is not a parameter here/],
-    ["search_markets", { q: "\ud800" }, "INVALID_PARAMETER", /no word/],
-    ["search_markets", { pageSize: 51 }, "INVALID_PARAMETER", /1\.\.50/],
-    ["search_markets", { cursor: "x" }, "INVALID_CURSOR", /./],
-    ["count_markets", {}, "INVALID_PARAMETER", /by is missing/],
-    ["count_markets", { by: ["question"] }, "INVALID_PARAMETER", /by is wrong/],
-  ];
-  test.each(wrong)("%s %j: %s, for a unit", async (name, args, code, detail) => {
-    const [, key] = keys;
-    const before = await proxy.left(key);
-    const refusal = await agents[2]!.refusal(name, args);
-    expect(refusal).toMatchObject({ code, detail: expect.stringMatching(detail) });
-    expect(await proxy.left(key)).toBe(before - 1);
-  });
-
   test("as an error of the protocol when there is no such tool, for nothing", async () => {
     const key = await proxy.issue({ owner: "guesses", quota: 9 });
     const agent = await connected(key);
@@ -269,7 +236,8 @@ describe("a call is refused", () => {
   test("when the quota is used up, with the time until there is more", async () => {
     const agent = await connected(await proxy.issue({ plan: "developer", owner: "spends", quota: 2 }));
     await agent.call("list_scores");
-    await agent.call("score_history", { slug: "aave" });
+    // A call with wrong arguments has its price, too.
+    expect((await agent.refusal("score_history", { slug: "none" })).code).toBe("PROTOCOL_NOT_FOUND");
     expect(agent.head().headers.get("x-ratelimit-remaining")).toBe("0");
     const { code, detail } = await agent.refusal("list_scores");
     expect([code, agent.head().status]).toEqual(["QUOTA_EXCEEDED", 200]);
