@@ -97,56 +97,26 @@ test("the patches of CONTRIBUTING.md add a filter, an endpoint and a kind of obj
   for (const patch of others) expect(patch.split("\n").length).toBeLessThanOrEqual(60);
 });
 
-test("the kind of object of the patch is checked, kept, and made anew where it is damaged", async () => {
-  await patched.run("sample", "--out", "tiered", "--markets", "400", "--protocols", "3");
-  const publish = ["publish", "--store", "kinds", "--sources", "tiered"];
-  await patched.run("snapshot", ...publish);
-  const [name, ...others] = await readdir(join(folder, "kinds/private/tiers"));
-  expect(others).toEqual([]);
-  const path = join(folder, "kinds/private/tiers", name!);
-  const content = await readFile(path, "utf8");
-  const tiers: number[] = Object.values(JSON.parse(content).tiers);
-  expect(tiers.reduce((sum, count) => sum + count)).toBe(3);
-  const all = { "--keep-hours": "0", "--keep-commits": "1" };
-  const collected = await patched.run("snapshot", "gc", "--store", "kinds", ...Object.entries(all).flat());
-  expect(collected.stdout).toContain("0 objects");
-  expect((await patched.run("snapshot", "verify", "--store", "kinds")).stdout).toMatch(
-    /^All good: .* 0 of them unreferenced/m,
-  );
-  await writeFile(path, content.replace("1", "2"));
-  const found = await patched.run("snapshot", "verify", "--store", "kinds").catch((error) => error);
-  expect([found.code, found.stdout]).toEqual([
-    1,
-    expect.stringContaining(`private/tiers/${name}: its content`),
-  ]);
-  await rm(path);
-  expect((await patched.run("snapshot", ...publish)).stdout).toContain("made 1 object anew");
-  expect(await readFile(path, "utf8")).toBe(content);
-});
-
-test("the endpoint of the patch is checked, described and answered like any other", async () => {
-  const { ask } = await serve("patched");
-  const { paths } = (await ask("/openapi.json")).json();
-  expect(Object.keys(paths["/api/v1/scores/{slug}/place"].get.responses)).toContain("429");
-  const { scores }: { scores: { slug: string; bri: number }[] } = (await ask("/api/v1/scores")).json();
-  for (const { slug, bri } of scores) {
-    const answer = await ask(`/api/v1/scores/${slug}/place`);
-    const place = 1 + scores.filter((entry) => entry.bri > bri).length;
-    expect(answer.json()).toEqual({ slug, place, of: scores.length });
-    expect(answer.headers).toMatchObject({ "x-snapshot-id": snapshotId, "x-ratelimit-limit": "100000" });
-  }
-  const codes = ["/api/v1/scores/none/place", `/api/v1/scores/${scores[0]!.slug}/place?x=1`].map(
-    async (path) => (await ask(path)).json().code,
-  );
-  expect(await Promise.all(codes)).toEqual(["PROTOCOL_NOT_FOUND", "INVALID_PARAMETER"]);
-});
-
 // What older snapshots are answered from by a newer project is tried with the further patches below.
-test("the patched project takes over an older store, and the older project tells what it cannot read", async () => {
+test("the patched project serves an older store, takes it over, and the older project tells what it cannot read", async () => {
   const older = await serve("ours");
   const newer = await serve("patched");
   for (const path of ["/openapi.json", "/site/app.js"])
     expect((await newer.ask(path)).text).toContain("top_risk_driver");
+  const { paths } = (await newer.ask("/openapi.json")).json();
+  expect(Object.keys(paths["/api/v1/scores/{slug}/place"].get.responses)).toContain("429");
+  const { scores }: { scores: { slug: string; bri: number }[] } = (await newer.ask("/api/v1/scores")).json();
+  for (const { slug, bri } of scores) {
+    const answer = await newer.ask(`/api/v1/scores/${slug}/place`);
+    const place = 1 + scores.filter((entry) => entry.bri > bri).length;
+    expect(answer.json()).toEqual({ slug, place, of: scores.length });
+    expect(answer.headers).toMatchObject({ "x-snapshot-id": snapshotId, "x-ratelimit-limit": "100000" });
+  }
+  for (const [path, code] of [
+    ["none/place", "PROTOCOL_NOT_FOUND"],
+    [`${scores[0]!.slug}/place?x=1`, "INVALID_PARAMETER"],
+  ])
+    expect((await newer.ask(`/api/v1/scores/${path}`)).json().code).toBe(code);
 
   // All markets change, but the guard counts none of them: only what is new differs.
   await patched.run("sample", "--out", "newer", "--markets", "400", "--protocols", "3");
@@ -170,6 +140,22 @@ test("the patched project takes over an older store, and the older project tells
     const ended = await snapshotCommand([...command, "--store", "store"], { from: folder });
     expect([ended.code, ended.stdout + ended.stderr]).toEqual([3, expect.stringContaining(line)]);
   }
+
+  // The further kind of object is checked, kept, and made anew where it is damaged.
+  const [name, ...others] = await readdir(join(folder, "store/private/tiers"));
+  expect(others).toEqual([]);
+  const path = join(folder, "store/private/tiers", name!);
+  const content = await readFile(path, "utf8");
+  const tiers: number[] = Object.values(JSON.parse(content).tiers);
+  expect(tiers.reduce((sum, count) => sum + count)).toBe(3);
+  const verified = async () => patched.run("snapshot", "verify", "--store", "store").catch((error) => error);
+  expect((await verified()).stdout).toMatch(/^All good: .* 0 of them unreferenced/m);
+  await writeFile(path, content.replace("1", "2"));
+  const found = expect.stringContaining(`private/tiers/${name}: its content`);
+  expect(await verified()).toMatchObject({ code: 1, stdout: found });
+  await rm(path);
+  expect((await patched.run("snapshot", ...publish)).stdout).toContain("made 1 object anew");
+  expect(await readFile(path, "utf8")).toBe(content);
 });
 
 test("a further signal and tier, wider bounds, a new name and a retired filter leave older snapshots as they were", async () => {

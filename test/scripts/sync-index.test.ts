@@ -184,15 +184,3 @@ describe("Words that another version of Unicode made", () => {
     await link.stop();
   });
 });
-
-test("ask prints no number from an index of which a byte is another", async () => {
-  await serve();
-  const link = await startLink(proxy.port);
-  // An altered answer goes on as text, which spoils the bytes of sections.
-  link.alter = (_, answer) => answer;
-  const args = ["--url", link.url, "--key-file", "key", "--json", "min_composite=500"];
-  const { code, stdout } = await runCommand("ask", args, { from: folder });
-  await link.stop();
-  const message = expect.stringMatching(/section|header/i);
-  expect([code, JSON.parse(stdout)]).toEqual([6, { error: { exitCode: 6, message, refusals: [] } }]);
-});
