@@ -26,7 +26,7 @@ import { FeedMessage } from "../../schemas/rooms/feed.ts";
 import { sharingRoot } from "../../schemas/rooms/sharing.ts";
 import { exitCodes } from "../../scripts/cli.ts";
 import type { Command, Program } from "../../scripts/program.ts";
-import { benchOptions } from "../bench/run/options.ts";
+import { benchOptions } from "../bench/bench.ts";
 import { programs, runCommand } from "../helpers/publish/commands.ts";
 import { guide, guides, references, shortGuides } from "../helpers/publish/guides.ts";
 

@@ -1,24 +1,22 @@
 #!/usr/bin/env bash
-# Installs what others have written in Python into a folder, for the tests or `npm run bench`:
+# Installs what others have written in Python into a folder, for the tests:
 #
 #   test/servers/python-install.sh clients DIR    reads Delta Sharing and Parquet
 #   test/servers/python-install.sh engines DIR    make parts of a publish: Spark and Dagster, which the tests start
 #                                                 themselves. They take 0.6 GB, and Spark a Java of 17 or later, as
 #                                                 Debian's default-jre-headless is
-#   test/servers/python-install.sh chdb DIR       is ClickHouse as a library, for the bench. It takes 0.9 GB
 #
-# On stdout come the KEY=VALUE lines that tests and bench read from their environment.
+# On stdout come the KEY=VALUE lines that the tests read from their environment.
 set -Eeuo pipefail
 
-dir=$(realpath -m "${2:?usage: python-install.sh clients|engines|chdb DIR}")
+dir=$(realpath -m "${2:?usage: python-install.sh clients|engines DIR}")
 case $1 in
   clients) packages=(delta-sharing==1.4.2 polars==2.1.0) programs=(TEST_CLIENTS_PYTHON=python) ;;
   engines)
     packages=(--no-compile pyspark==4.0.5 dagster==1.13.28)
     programs=(TEST_SPARK_SUBMIT=spark-submit TEST_DAGSTER_PYTHON=python)
     ;;
-  chdb) packages=(chdb==4.4.0 chdb-core==26.9.0) programs=(BENCH_CHDB_PYTHON=python) ;;
-  *) echo "python-install.sh: $1 is none of clients, engines, chdb" >&2 && exit 2 ;;
+  *) echo "python-install.sh: $1 is none of clients, engines" >&2 && exit 2 ;;
 esac
 python3 -m venv "$dir" >&2
 "$dir/bin/pip" install --quiet --disable-pip-version-check "${packages[@]}" >&2

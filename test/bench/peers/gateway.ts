@@ -2,9 +2,8 @@ import { createHmac, randomBytes } from "node:crypto";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { freePort } from "../../helpers/servers/programs.ts";
-import { ask, type Target } from "../load/client.ts";
-import { startServer, whenReady } from "../run/processes.ts";
-import type { Bench } from "../run/run.ts";
+import type { Bench } from "../run.ts";
+import { ask, startTarget, type Target } from "../servers.ts";
 
 const secondsValid = 86_400;
 const encoded = (value: object) => Buffer.from(JSON.stringify(value)).toString("base64url");
@@ -22,8 +21,7 @@ export async function startGateway({ data, ends }: Bench, program: string, to: T
   const signed = `${encoded({ alg: key.alg, typ: "JWT", kid })}.${encoded({ sub: "bench", exp: expires })}`;
   const token = `${signed}.${createHmac("sha256", secret).update(signed).digest("base64url")}`;
   const target = { port, headers: { authorization: `Bearer ${token}` } };
-  const child = startServer(ends, [program, config]);
-  await whenReady(child, async () => void (await ask(target, "/score")));
+  await startTarget(ends, target, "/score", { program, args: [config] });
   const forged = { port, headers: { authorization: `${target.headers.authorization.slice(0, -2)}AA` } };
   const taken = await ask(forged, "/score").catch(() => undefined);
   if (taken) throw new Error("the gateway takes any token");
