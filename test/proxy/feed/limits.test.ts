@@ -115,6 +115,26 @@ describe("the quota", () => {
     open.push(await listenGreeted(proxy.port, crowd));
     await leave(proxy, other, ...open);
   });
+
+  test("gets back the unit of a key that ends before the feed begins", async () => {
+    const own = await startFeedProxy(bookOf({ aave: 500 }));
+    onTestFinished(own.proxy.stop);
+    await publishBook(own.proxy.storage, bookOf({ aave: 501 }));
+    // The log is read back to the first commit, which waits until the key has ended.
+    const ended = Promise.withResolvers<undefined>();
+    const another = await anotherOverS3(own.proxy, (_, name) =>
+      name === layout.commit(1) ? ended.promise : undefined,
+    );
+    const expiresAt = new Date(another.clock.now + 60_000);
+    const brief = await another.issue({ expiresAt });
+    const lasting = await another.issue();
+    const refused = another.as(brief)(`${feedPath}?since=${own.first}`, handshake);
+    await until("its unit to be taken", async () => (await another.left(lasting)) === 99_999);
+    another.clock.now = expiresAt.getTime();
+    ended.resolve(undefined);
+    expect(outcome(await refused)).toBe("401 INVALID_API_KEY");
+    expect(await another.left(lasting)).toBe(100_000);
+  });
 });
 
 describe("what a client sends", () => {
