@@ -70,6 +70,13 @@ const ask = async (path: string) =>
 const failures: [string, () => Promise<[string, string]>][] = [
   ["nothing", async () => ["/api/v1/scores", "200"]],
   [
+    "the origin, which is down,",
+    async () => {
+      await attacked.origin.stop();
+      return ["/api/v1/scores", "502 UPSTREAM_ERROR"];
+    },
+  ],
+  [
     "the origin, which sends others' bytes,",
     async () => {
       attacked.origin.behave = (socket) => respond(socket, "200 OK", ["X-Secret: 1"], "<Error>no</Error>");
