@@ -28,6 +28,23 @@ test("a head that comes byte by byte, and never ends, is refused as one that com
   ).toEqual(["431 HEADERS_TOO_LARGE"]);
 });
 
+test("17 requests at once with garbage behind them get whole answers in order, or a closed connection", async () => {
+  const key = await proxy.issue();
+  const heads = Array.from({ length: 17 }, (_, place) =>
+    [`GET /api/v1/markets/historical?pageSize=${place + 1} HTTP/1.1`, "Host: x", `x-api-key: ${key}`].join(
+      "\r\n",
+    ),
+  );
+  const received = await proxy.raw([...heads, "garbage", ""].join("\r\n\r\n"));
+  const answers = answersIn(received).map(answerOf);
+  // The garbage ends the connection: of several, the last may be cut.
+  for (const [place, answer] of answers.slice(0, Math.max(1, answers.length - 1)).entries()) {
+    expect(answer.headers["content-length"]).toBe(`${answer.body.length}`);
+    expect(answer.json().pageSize).toBe(place + 1);
+  }
+  expect(outcome(await proxy.get("/healthz"))).toBe("200");
+});
+
 /** What is repeated between two texts: patterns with two ways to match take the square of its length, or worse. */
 const hostile = [
   ...["|1|", "|0|x", "|a|!", "a| |\u0001", "|+|x", "|%41|", "|%41|%", "|&|", "|=|", "|tier=RAW&|", "|2026-|"],
