@@ -2,7 +2,7 @@ import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test, vi } from "vitest";
 import { directoryStorage } from "../../snapshots/store/backends/directory.ts";
-import { runCommand } from "../helpers/publish/commands.ts";
+import { expectEnd, runCommand } from "../helpers/publish/commands.ts";
 import { publishArchive } from "../helpers/publish/records.ts";
 import { testFolder } from "../helpers/store/test-folder.ts";
 
@@ -26,4 +26,14 @@ test("the doctor tells of a publish that is too long ago, and of a clock that is
   vi.useFakeTimers({ toFake: ["Date"], now: Date.now() - 86_400_000 });
   const early = await examine("STORE=store").finally(vi.useRealTimers);
   expect(early.stdout).toMatch(/^wrong {3}clock: .*, and the newest commit's time is /m);
+});
+
+test("the doctor tells of a store that does not answer", async () => {
+  // AWS's client reads its keys from the environment of the process.
+  vi.stubEnv("AWS_ACCESS_KEY_ID", "test");
+  vi.stubEnv("AWS_SECRET_ACCESS_KEY", "test");
+  const ended = await examine("SNAPSHOT_STORE=s3://b-b", "AWS_ENDPOINT_URL_S3=http://127.0.0.1:9");
+  vi.unstubAllEnvs();
+  expect(ended.stdout).toMatch(/^wrong {3}store: .*does it answer this machine\?$/m);
+  expectEnd(ended, 1);
 });
