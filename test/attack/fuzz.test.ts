@@ -33,7 +33,7 @@ function damaged(requests: readonly string[]): fc.Arbitrary<string> {
   );
 }
 
-/** Heads, from sound to broken, with keys in every place; an address in X-Forwarded-For gives each a quota of its own. */
+/** Heads, from sound to broken, with keys in every place. An address in X-Forwarded-For gives each its own quota. */
 function attackHeads(keys: Keys): fc.Arbitrary<string> {
   const targets = [archive, `${archive}?pageSize=1`, "/api/v1/scores", "/api/v1/scores/aave"];
   const sound = targets.flatMap((target) =>

@@ -118,7 +118,7 @@ export async function startConstant(bench: Bench, body: Buffer): Promise<Target>
   return target;
 }
 
-/** Requests a second to `paths` of a server, which are asked for over and over, in each round from where the last ended. */
+/** Requests a second to `paths` of a server, asked for over and over, in each round from where the last ended. */
 export async function loadOf(
   { ends, data, effort }: Bench,
   given: { target: Target; paths: string[]; connections: number },

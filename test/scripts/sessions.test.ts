@@ -104,7 +104,7 @@ class Names {
   }
 }
 
-/** What sets out each line of the shell: the variables that a guide sets, and `npm run`, which asks `commands` below. */
+/** What each line of the shell begins with: the variables that a guide sets, and `npm run`, which asks `commands`. */
 const prelude = `
 npm() {
   [ "$1" = run ] && [ "$3" = -- ] || { command npm "$@"; return; }

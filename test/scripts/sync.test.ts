@@ -5,12 +5,13 @@ import { setImmediate } from "node:timers/promises";
 import { afterAll, afterEach, beforeAll, describe, expect, type TestContext, test, vi } from "vitest";
 import type { HistoricalMarket } from "../../schemas/records.ts";
 import { CopyFolder } from "../../scripts/copy/copy-folder.ts";
+import { parseNote } from "../../snapshots/format/note.ts";
 import { hexOf, leafHash, nodeHash } from "../../snapshots/format/tree.ts";
 import { rollback } from "../../snapshots/maintain/rollback.ts";
 import { layout } from "../../snapshots/store/layout.ts";
 import { ownerMark } from "../../snapshots/store/local-files.ts";
 import { type SigningKey, verifierText } from "../../snapshots/trust/notes/note-keys.ts";
-import { signCheckpoint } from "../../snapshots/trust/notes/signed-note.ts";
+import { signatureLine, signCheckpoint } from "../../snapshots/trust/notes/signed-note.ts";
 import { type Link, type Passed, type PassingAnswer, startLink } from "../helpers/http/link.ts";
 import { takenUp } from "../helpers/http/live-feed.ts";
 import { startTestProxy, type TestProxy } from "../helpers/http/proxy.ts";
@@ -526,6 +527,23 @@ describe.concurrent("--trusted-key", () => {
     expect(await exactly(copy)).toBe(first);
     expect(await signed.run(copy)).toMatchObject({ code: 0 });
     expect(await exactly(copy)).toBe(second);
+  });
+
+  test("with a policy takes up what its witness cosigned", async (context) => {
+    const [ours, witness] = [testKey(), testKey("witness.example/w", "", "cosignature-ed25519")];
+    const signed = await signedService(context);
+    const copy = newCopy();
+    const { storage } = signed.service;
+    const { snapshotId } = await publishRecords(storage, archives.first, 700, { signing: { key: ours } });
+    published.set(snapshotId, textOf(archives.first));
+    const note = String(await storage.get(layout.logCheckpoint));
+    const line = signatureLine(witness, parseNote(note).text);
+    await storage.put(layout.logCheckpoint, Buffer.from(`${note}${line}\n`));
+    await takenUp(signed.service, snapshotId);
+    const known = `log ${verifierText(ours)}\nwitness w ${verifierText(witness)}\n`;
+    await writeFile(join(folder, "sync.policy"), `${known}quorum w\n`);
+    expect(await signed.run(copy, undefined, ["--trust-policy", "sync.policy"])).toMatchObject({ code: 0 });
+    expect(await exactly(copy)).toBe(snapshotId);
   });
 
   test("wants a signature where there is none", async () => {

@@ -39,7 +39,7 @@ app.get("/total", async ({ query }, response) => {
   response.json({ total: Number(rows[0].count) });
 });
 
-/** Counts the markets of a filter by every facet, in one pass: facet, value (of a score its bucket), count, disputed. */
+/** Counts the markets of a filter by every facet: rows of facet, value (of a score its bucket), count, disputed. */
 app.get("/facets", async ({ query }, response) => {
   const { where, values } = conditionsOf(query);
   const columns = facetNames.map((name) => `${columnOf(name)} AS ${name}`);

@@ -48,7 +48,7 @@ export interface Link extends LocalServer {
 export async function startLink(port: number): Promise<Link> {
   async function pass(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const { method = "", url: target = "" } = request;
-    // What may be altered is text.
+    // Answers are altered as text, so none is asked for in a coding.
     const { "accept-encoding": _, ...headers } = request.headers;
     const asked: Passed = { method, target, headers, status: 0, bytes: 0 };
     link.passed.push(asked);

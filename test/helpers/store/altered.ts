@@ -1,6 +1,6 @@
 import type { Draw } from "./drawing.ts";
 
-/** A text with one character of it replaced by another of its own, left out or written twice, or with its end cut off. */
+/** A text with one character replaced by another of its own, left out or written twice, or with its end cut off. */
 export function alteredText(text: string, draw: Draw): string {
   const at = draw(text.length);
   const [before, own = "", after] = [text.slice(0, at), text[at], text.slice(at + 1)];

@@ -75,7 +75,7 @@ async function nothingStays(round: () => Promise<void>): Promise<void> {
   expect(outcome(await proxy.get(list))).toBe("200");
 }
 
-/** Starts a proxy that keeps nothing of an answer: every request needs the origin. Only a test lets its deadline pass. */
+/** Starts a proxy that keeps no answer: every request needs the origin. Only a test lets its deadline pass. */
 async function startForgetful() {
   const originSeconds = patient.originSeconds / 2;
   await start({ cacheBytes: 8, limits: { originSeconds } });
