@@ -154,6 +154,7 @@ const elsewhere: [words: string, covered: string][] = [
   ["tools/monitor -policy", "with real witnesses and a static server: monitor.test.ts"],
   ['"slug": "kestrel-lend"', "below"],
   ['"mcpServers"', "below"],
+  ["INSTALL postgres;", "with a real server: postgres-sources.test.ts"],
 ];
 
 describe("the blocks of the guides", () => {

@@ -45,14 +45,11 @@ export const guide = (file: string): string =>
   readFileSync(new URL(`../../../${file}`, import.meta.url), "utf8");
 
 /**
- * Guides whose blocks have tests of their own. Of the one for machines, files.test.ts installs as it says, and
- * deployment.test.ts follows it; own-sources.test.ts runs every block of the one for sources.
+ * The blocks of all guides, which test/scripts/sessions runs, but for the one for machines: files.test.ts installs as
+ * that says, and deployment.test.ts follows it.
  */
-const apart = [".github/deploy/README.md", ".github/deploy/SOURCES.md"];
-
-/** The blocks of the other guides, which test/scripts/sessions runs. */
 export const guideBlocks = guides
-  .filter((file) => !apart.includes(file))
+  .filter((file) => file !== ".github/deploy/README.md")
   .flatMap((file) => blocksIn(guide(file)));
 
 /** The one of these that has these words. */
