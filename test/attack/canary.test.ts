@@ -54,12 +54,13 @@ async function expectNoTrace(): Promise<void> {
   // What was logged last is there, so all before it is.
   const { "x-request-id": id } = (await proxy.get("/healthz")).headers;
   await proxy.logs(String(id));
-  for (const text of received) expect([text, found(spellings, text)]).toEqual([text, []]);
-  for (const line of proxy.logged) expect([line, found(spellings, line)]).toEqual([line, []]);
-  expect(found(spellings, origin.requests.join("\n"))).toEqual([]);
   const files = await bytesBelow(proxy.directory);
   expect(files).toContain(sha256(attacked.keys.aegis));
-  expect(found(spellings, files)).toEqual([]);
+  for (const texts of [received, proxy.logged, origin.requests, [files]])
+    expect(found(spellings, texts.join("\n"))).toEqual([]);
+  // The search finds what it is to find, the key as it is and in Base64, in any case.
+  const sent = requestsWith(canaries[0]!).join("\n").toUpperCase();
+  expect(found(spellings, sent).length).toBeGreaterThan(3);
 }
 
 const logs = (text: string) => attacked.proxy.logged.some((line) => line.includes(text));
@@ -149,20 +150,5 @@ describe("a key leaves no trace but its digest", () => {
     expect(output).toContain('"draining"');
     for (const text of [...received, metrics, files, output])
       expect(found(spellingsOf([key]), text)).toEqual([]);
-  });
-
-  test("the search for traces finds what it is to find", () => {
-    const [key = ""] = canaries;
-    const spellings = spellingsOf([key]);
-    const encoded = ["", "a", "ab"].map((before) => btoa(`${before}:${key}`));
-    for (const text of [
-      key,
-      key.toLowerCase(),
-      `x${key.slice(9)}`,
-      Buffer.from(key).toString("hex"),
-      ...encoded,
-    ])
-      expect(found(spellings, `-${text}-`)).not.toEqual([]);
-    expect(found(spellings, sha256(key))).toEqual([]);
   });
 });

@@ -69,7 +69,7 @@ beforeAll(async () => {
 afterAll(() => attacked.stop());
 
 const inFlight = 12;
-const rounds = 230;
+const rounds = 130;
 /** Whether an answer tells anything of the archive: its records, its count, or that a page is unchanged. */
 function isOfArchive(answer: WireAnswer): boolean {
   const told = /00000000-0000-4000-8000-|Will it happen|"markets":\[/.test(answer.text);

@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { Client } from "../../proxy/site/client/client.ts";
 import { MarketIndex } from "../../schemas/envelopes.ts";
 import type { HistoricalMarket } from "../../schemas/records.ts";
@@ -26,17 +26,18 @@ import {
 
 const [segmentEnd] = segmentEnds().take(1);
 const records = recordsOf(0, 200).map((one, place) => (place === 90 ? { ...one, id: segmentEnd! } : one));
-const objects: Objects = new Map();
+const published: Objects = new Map();
+let objects: Objects;
 let proxy: ArchiveProxy;
 
-beforeEach(async () => {
-  await publishRecords(memoryStorage(objects), records);
-  expect(newestManifest(objects).segments.length).toBe(2);
+beforeAll(async () => {
+  await publishRecords(memoryStorage(published), records);
+  expect(newestManifest(published).segments.length).toBe(2);
 });
-afterEach(async () => {
-  objects.clear();
-  await proxy.stop();
+beforeEach(() => {
+  objects = new Map(published);
 });
+afterEach(() => proxy.stop());
 
 /** A client of a service of the store as it is now, and what pins its entry. */
 async function start() {

@@ -31,7 +31,9 @@ const reused = ownerMark(process.ppid).replace(/\d+-$/, "1-");
 const random = "0123456789abcdef";
 
 const processFile = (pid: number, name: string) => readFileSync(`/proc/${pid}/${name}`, "latin1");
+const sources = join(folder, "sources");
 beforeAll(async () => {
+  await writeSources(sources);
   await until("the shell to be replaced", () => processFile(parent.pid!, "comm") === "cat\n");
   parent.stdio[3]!.destroy();
   await until("a zombie", () => /\) Z/.test(processFile(zombie, "stat")));
@@ -158,7 +160,6 @@ describe("the folder for temporary files", () => {
     const place = where();
     skip(!place, "no small disk");
     process.env.TMPDIR = place;
-    const sources = await writeSources(join(folder, `sources-${temporary.slice(-6)}`));
     const publish = (mine: string) => publishSources(sources, memoryStorage(new Map()), mine);
     const error: unknown = await withTemporaryFolder(publish).catch((thrown) => thrown);
     expect(error).toMatchObject({ code: "LOCAL_FOLDER" });

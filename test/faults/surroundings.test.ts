@@ -80,11 +80,23 @@ describe("a forward proxy", () => {
     server.close();
   });
 
-  test("is not used for the hosts of NO_PROXY", async () => {
+  test("is not used for the hosts of NO_PROXY, also where nobody has a home", async () => {
     const nobody = `http://127.0.0.1:${await freePort()}`;
-    const env = { http_proxy: nobody, no_proxy: "127.0.0.1", ...s3.environment };
-    expect(await sync(`http://127.0.0.1:${service.port}`, "direct", env)).toMatchObject({ code: 0 });
-    expect(await publish("s3://bucket/store", env)).toMatchObject({ code: 0 });
+    const direct = { http_proxy: nobody, no_proxy: "127.0.0.1" };
+    expect(await sync(`http://127.0.0.1:${service.port}`, "direct", direct)).toMatchObject({ code: 0 });
+    for (const name of await readdir(join(folder, "sources"), { recursive: true }))
+      if (name.endsWith(".parquet"))
+        objects.set(`sources/${name}`, await readFile(join(folder, "sources", name)));
+    // A user without HOME and an entry in passwd publishes from S3 to S3, with a folder for the sources.
+    const homeless = `import os from "node:os"; import { syncBuiltinESMExports } from "node:module";
+      const { homedir } = os;
+      os.homedir = () => { if (process.env.HOME === undefined) throw new Error("ENOENT"); return homedir(); };
+      syncBuiltinESMExports();`;
+    const env = {
+      ...{ ...direct, ...s3.environment, HOME: undefined, XDG_CACHE_HOME: join(folder, "cache") },
+      NODE_OPTIONS: `--import data:text/javascript,${encodeURIComponent(homeless)}`,
+    };
+    expect(await publish("s3://bucket/store", env, "s3://bucket/sources")).toMatchObject({ code: 0 });
   });
 
   test("whose address is none is told in a line", async () => {
@@ -103,27 +115,5 @@ describe("a forward proxy", () => {
     expect(told({ http_proxy })).toMatch(/^http_proxy is set, .* with NODE_USE_ENV_PROXY=1 alone\.\n$/);
     expect(told({ http_proxy, NODE_USE_ENV_PROXY: "1" })).not.toContain("is set");
     expect(told({})).toBe("");
-  });
-});
-
-describe("a user without HOME and an entry in passwd", () => {
-  const homeless = `import os from "node:os"; import { syncBuiltinESMExports } from "node:module";
-    const { homedir } = os;
-    os.homedir = () => { if (process.env.HOME === undefined) throw new Error("ENOENT"); return homedir(); };
-    syncBuiltinESMExports();`;
-  const env = () => ({
-    ...s3.environment,
-    HOME: undefined,
-    XDG_CACHE_HOME: undefined,
-    NODE_OPTIONS: `--import data:text/javascript,${encodeURIComponent(homeless)}`,
-  });
-
-  test("publishes from S3 to S3 when it has a folder for the sources", async () => {
-    for (const source of ["markets", "protocol_scores"])
-      for (const name of await readdir(join(folder, "sources"), { recursive: true }))
-        if (name.startsWith(source) && name.endsWith(".parquet"))
-          objects.set(`sources/${name}`, await readFile(join(folder, "sources", name)));
-    const caching = { ...env(), XDG_CACHE_HOME: join(folder, "cache") };
-    expect(await publish("s3://bucket/store", caching, "s3://bucket/sources")).toMatchObject({ code: 0 });
   });
 });

@@ -81,6 +81,8 @@ const known: Record<string, string> = {
   PRESENT: market(7).id,
   LATER: market(47).id,
   HANDSHAKE: "connection: Upgrade\r\nupgrade: websocket\r\nsec-websocket-version: 13",
+  CLEARTEXT:
+    "connection: Upgrade, HTTP2-Settings\r\nupgrade: h2c\r\nhttp2-settings: AAMAAABkAARAAAAAAAIAAAAA",
   NONCE: "sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==",
   JSON: "content-type: application/json",
   BATCH: "/api/v1/scores/batch",

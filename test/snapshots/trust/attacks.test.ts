@@ -1,17 +1,21 @@
 import { readFileSync } from "node:fs";
 import { beforeAll, expect, test } from "vitest";
 import type { Commit } from "../../../schemas/store/stored-objects.ts";
+import { formatVersion } from "../../../schemas/versions.ts";
 import { type Policy, parseNote, policyOf } from "../../../snapshots/format/note.ts";
 import { diff } from "../../../snapshots/maintain/diff.ts";
 import { exportSnapshot } from "../../../snapshots/maintain/export.ts";
 import { rollback } from "../../../snapshots/maintain/rollback.ts";
 import { Catalog } from "../../../snapshots/read/catalog/catalog.ts";
+import { openExports } from "../../../snapshots/read/catalog/exports.ts";
+import { openPublicLog } from "../../../snapshots/read/catalog/public-log.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { seal } from "../../../snapshots/store/objects.ts";
 import { readAnyLog, readSignedLog } from "../../../snapshots/trust/log/log-reader.ts";
 import { parsePolicy, type SigningKey, verifierText } from "../../../snapshots/trust/notes/note-keys.ts";
 import {
   entryText,
+  openNote,
   signatureLine,
   signEntry,
   signNote,
@@ -22,14 +26,12 @@ import { verify } from "../../../snapshots/verify/verify.ts";
 import { market, publishRecords } from "../../helpers/publish/records.ts";
 import { policyOfTwo, testKey } from "../../helpers/store/signing.ts";
 import { contentOf, countingStorage, memoryStorage } from "../../helpers/store/storages.ts";
-import { testFolder } from "../../helpers/store/test-folder.ts";
 import { timedStore } from "../../helpers/store/timed-store.ts";
 
 // Attacks on a store of seven commits, and what becomes of each at everybody who reads it. A thief has every right on
 // the store, but none of the keys. A publisher that shows two faces has its key, and one of three witnesses lies for
 // it.
 
-const folder = testFolder();
 const ours = testKey();
 const thieves = [testKey(ours.name, "thief"), testKey("thief.example")] as const;
 const witnesses = [0, 1, 2].map((n) => testKey(`witness.example/w${n}`, "", "cosignature-ed25519"));
@@ -87,6 +89,7 @@ const words: Record<string, string> = {
   SNAPSHOT_NOT_FOUND: "unknown",
   ROLLBACK_REFUSED: "unknown",
   EXPORT_REFUSED: "unknown",
+  ENOENT: "ok",
 };
 
 /** What is told, with short names of objects and without hashes; and words for errors. */
@@ -123,12 +126,20 @@ async function shownBy(
     ? readSignedLog(storage, new Trust(policy), { refused: told.add })
     : readAnyLog(storage);
   const catalog = new Catalog(storage, { cacheBytes: 1024, reader });
+  const publicLog = openPublicLog(storage, catalog.log, reader);
   const shown = () => catalog.current()?.commit.commit ?? 0;
   if (knew > 0) await catalog.refresh();
   show(altered);
   storage.calls.length = 0;
   const found = await catalog.refresh().then(
-    () => String(shown()),
+    async () => {
+      if (!policy) return String(shown());
+      const keys = [...policy.logs, ...policy.witnesses].map(({ key }) => key);
+      const { note = "" } = (await publicLog.checkpoint()) ?? {};
+      if (note !== "") expect(openNote(note, keys).note).toBe(note);
+      expect(catalog.checkedAt() === run.checkedAt).toBe(altered.get(checked)?.equals(ourRun) ?? false);
+      return String(shown());
+    },
     (error) => {
       const word = told.word(error);
       expect(catalog.heldBack()).toContain(error.key ?? "");
@@ -147,7 +158,8 @@ async function shownBy(
 }
 
 const signing = { key: ours };
-const settings = { temporaryDirectory: folder, progress: () => {}, signing };
+/** There is no such folder: an export goes as far as to write its first file, which takes long and asks for no trust. */
+const settings = { temporaryDirectory: "/nowhere", progress: () => {}, signing };
 const maintaining: readonly ((objects: Objects) => Promise<unknown>)[] = [
   (objects) => rollback(memoryStorage(objects), "2", () => new Date(), { signing }),
   (objects) => exportSnapshot(memoryStorage(objects), undefined, settings),
@@ -168,8 +180,9 @@ async function outcomeOf(altered: Objects, told: Told, work: (objects: Objects) 
 const content = (objects: Objects) => contentOf(memoryStorage(objects));
 
 /** The kinds of objects that verify finds fault with. */
-async function faultsIn(objects: Objects, policy: Policy): Promise<string> {
-  const { faults } = await verify(memoryStorage(objects), () => {}, { trust: new Trust(policy) });
+async function faultsIn(objects: Objects, policy?: Policy): Promise<string> {
+  const trust = policy && new Trust(policy);
+  const { faults } = await verify(memoryStorage(objects), () => {}, { trust });
   const kinds = /commits|checkpoints?|tile|scores|checked|changes|manifests|segments/;
   return [...new Set(faults.map(({ key }) => kinds.exec(key)![0]))].sort().join(" ");
 }
@@ -209,7 +222,9 @@ function ofAnotherFormat(bytes: Buffer): Buffer {
   const { digest: _, note, ...content } = JSON.parse(String(bytes));
   return seal({ ...content, formatVersion: 9 }, () => (note ? { note } : {}));
 }
-const run = { checkedAt: "2026-03-01T00:00:00.000Z", commit: 9, outcome: "published" } as const;
+const run = { checkedAt: "2026-03-02T00:00:00.000Z", commit: 9, outcome: "published" } as const;
+const signRun = signRecord(ours, `checked ${run.checkedAt}`);
+const ourRun = seal({ ...run, commit: 7 }, signRun);
 const flipped = (bytes: Buffer) => bytes.with(64, bytes[64]! ^ 1);
 
 const others = () => [honest, forked, another, stolen].flatMap((stores) => stores.slice(7));
@@ -251,10 +266,15 @@ const makings: Record<string, (key: string, o: Objects) => Uint8Array | undefine
   "with our note of a run": put(({ digest, entry }) => {
     return signRecord(ours, `checked ${entry.publishedAt}`)(digest).note;
   }),
+  "with a line of others": (key, o) => Buffer.concat([o.get(key)!, Buffer.from("— buy.example eHh4eHg=\n")]),
+  "of nobody that names 7": () => seal({ ...run, commit: 7 }),
+  "of a thief that names 7": () =>
+    seal({ ...run, commit: 7 }, signRecord(thieves[0], `checked ${run.checkedAt}`)),
+  "of ours that names 7": () => ourRun,
   "of nobody that names 9": () => seal(run),
   "of nobody that names the last number": () => seal({ ...run, commit: Number.MAX_SAFE_INTEGER }),
   "of nobody that names no number": () => seal({ ...run, commit: 2 ** 53 }),
-  "of ours that names 9": () => seal(run, signRecord(ours, `checked ${run.checkedAt}`)),
+  "of ours that names 9": () => seal(run, signRun),
 };
 
 /**
@@ -313,5 +333,35 @@ test.for(rows)("%s", async (row) => {
     faults,
     after,
   ]);
+  // That a note is of its commit needs no key.
+  if (/ note of /.test(what)) expect(await faultsIn(altered)).toContain("commits");
   for (const each of says) expect(told.lines.join("\n")).toContain(each);
+});
+
+test("an export is listed as soon as a trusted key has signed its record, for its snapshot and commit", async () => {
+  const objects = new Map(honest[7]!);
+  const told = new Told();
+  const { snapshotId, archiveRoot, publishedAt } = commitIn(objects, 7).entry;
+  const record = { formatVersion, commit: 7, snapshotId, archiveRoot, publishedAt, files: [] };
+  const listed = async (content: object, sign: Parameters<typeof seal>[1] = () => ({})) => {
+    objects.set(layout.exportRecord(snapshotId), seal(content, sign));
+    const storage = memoryStorage(objects);
+    const reader = readSignedLog(storage, new Trust(keysAlone), { refused: told.add });
+    const catalog = new Catalog(storage, { cacheBytes: 1024, reader });
+    await catalog.refresh();
+    return (await openExports(storage, catalog, reader).list()).length;
+  };
+  const subject = `export ${snapshotId}`;
+  const older = commitIn(objects, 6).entry.snapshotId;
+  for (const content of [record, { ...record, snapshotId: older }, { ...record, commit: 8 }])
+    for (const sign of [undefined, signRecord(thieves[0], subject), signRecord(ours, `export ${zeros}`)])
+      expect(await listed(content, sign)).toBe(0);
+  expect(told.lines).toContainEqual(expect.stringMatching(/exports\/records\/HASH.json: nobody signed it/));
+  for (const content of [
+    { ...record, snapshotId: older },
+    { ...record, commit: 8 },
+    { ...record, commit: 6 },
+  ])
+    expect(await listed(content, signRecord(ours, subject))).toBe(0);
+  expect(await listed(record, signRecord(ours, subject))).toBe(1);
 });
