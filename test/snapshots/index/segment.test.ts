@@ -1,8 +1,10 @@
+import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import { type FilterValues, filterFields } from "../../../schemas/filters.ts";
 import { feedVersion } from "../../../schemas/versions.ts";
 import type { Page } from "../../../snapshots/format/page.ts";
 import { buildIntegerColumn, buildLabelColumn, faultIn, timeAt } from "../../../snapshots/index/columns.ts";
+import { encodeWords } from "../../../snapshots/index/encode-words.ts";
 import { columnsOf, type IndexRow, judgeHeader } from "../../../snapshots/index/index-header.ts";
 import { createLabelTables, parseIndexHeader } from "../../../snapshots/index/index-reader.ts";
 import {
@@ -16,7 +18,8 @@ import {
   readPages,
   readSections,
 } from "../../../snapshots/index/segment.ts";
-import { decodeRows } from "../../helpers/archive/index-rows.ts";
+import { WordTable, wordsOf } from "../../../snapshots/index/word-table.ts";
+import { decodeRows, decodeWords } from "../../helpers/archive/index-rows.ts";
 
 // What is wrong in an index is said before anything is made of it.
 
@@ -43,8 +46,47 @@ const stored = encodeSegment([page(512), page(88)], columnsOf(rows), words);
 const label = filterFields.find(({ kind }) => kind === "label")!.field;
 
 type Json = ReturnType<typeof JSON.parse>;
-type Change = (header: Json) => void;
-const columnIn = (header: Json, name: string) => header.columns.find((column: Json) => column.name === name);
+
+/** What faults.txt has under a heading: changes, and what is said of each. */
+function faultsOf(heading: string): [change: string, told: string][] {
+  const text = readFileSync(new URL("faults.txt", import.meta.url), "utf8").replace(/^(#.*)?\n/gm, "");
+  const sections = text.split(/^> /m).map((section) => section.trimEnd().split("\n"));
+  const [, ...rows] = sections.find(([first]) => first === heading)!;
+  return rows.flatMap((row) => {
+    const [changes = "", told = ""] = row.split(" | ");
+    return changes.split("  ").map((change): [string, string] => [change, told]);
+  });
+}
+
+/** A document with such changes. */
+function changed(document: Json, changes: string): Json {
+  const copy = structuredClone(document);
+  for (const change of changes.split("; ")) {
+    const [path = "", sign, value = "0"] = change.split(" ");
+    const names = path.split("/");
+    const name = names.pop()!;
+    const placeIn = (at: Json, of: string) =>
+      Array.isArray(at) && Number.isNaN(Number(of)) ? at.findIndex((each) => each.name === of) : of;
+    const holder = names.reduce((at, of) => at[placeIn(at, of)], copy);
+    const [place, other] = [placeIn(holder, name), JSON.parse(value)];
+    if (sign === "gone") Array.isArray(holder) ? holder.splice(Number(place), 1) : delete holder[place];
+    else if (sign === "reversed") holder[place].reverse();
+    else if (sign === "+" && Array.isArray(holder[place])) holder[place].push(other);
+    else holder[place] = sign === "+" ? holder[place] + other : other;
+  }
+  return copy;
+}
+
+const bytesOf = (json: Json) => Buffer.from(JSON.stringify(json));
+
+/** An object of sections with another header. */
+function withHeader(object: Buffer, change: string): Buffer {
+  const end = 16 + object.readUInt32LE(8);
+  const json = bytesOf(changed(JSON.parse(object.toString("utf8", 16, end)), change));
+  const head = Buffer.concat([object.subarray(0, 16), json, Buffer.alloc(-json.length & 7)]);
+  head.writeUInt32LE(json.length, 8);
+  return Buffer.concat([head, object.subarray(Math.ceil(end / 8) * 8)]);
+}
 
 describe("a segment", () => {
   test("gives back what was put in, whatever the alignment of its bytes", () => {
@@ -65,76 +107,41 @@ describe("a segment", () => {
     expect(() => buildIntegerColumn([1, 101], 0, 100)).toThrow(RangeError);
   });
 
-  /** The segment with other bytes at a place of a section. */
-  function withBytes(section: string, at: number, bytes: readonly number[]): Buffer {
-    const changed = Buffer.from(stored);
-    readSections("it", changed)(section).set(bytes, at);
-    return changed;
-  }
-
-  test.for<[what: string, section: string, at: number, bytes: number[], fault: string]>([
-    ["a page in a later encoding", "pageEncodings", 1, [1], "a page of it has encoding 1"],
-    ["too few markets in its pages", "pageMarkets", 2, [87], "its pages do not have as many markets"],
-    ["a page of 528 markets", "pageMarkets", 0, [0x10, 2, 72, 0], "a page or a run of it is longer"],
-    ["a run that is too long", "runs", 12 + 4, [0, 0, 0, 1], "a page or a run of it is longer"],
-    ["times that do not ascend", "times", 4 * 5, [0, 0, 0, 0], "its section times does not ascend"],
-    ["rare labels that are no JSON", `${label}.rare`, 0, [0x7b], `its section ${label}.rare is not JSON`],
-    ["a market twice", `${label}.postings`, 0, [0xff, 0xff], "postings names a market beyond the last"],
-    ["no beginning of a list", `${label}.starts`, 0, [0xfe], "starts does not begin a list"],
-  ])("with %s is refused", ([, section, at, bytes, fault]) => {
+  test.for(faultsOf("bytes of a segment"))("is refused where bytes are others: %s", ([change, fault]) => {
+    const [section = "", at, bytes = ""] = change.split(" ");
+    const other = Buffer.from(stored);
+    readSections("it", other)(section).set(JSON.parse(bytes), Number(at));
     expect(() => {
-      readPages("it", withBytes(section, at, bytes));
-      loadSegment("it", withBytes(section, at, bytes), createLabelTables());
+      readPages("it", other);
+      loadSegment("it", other, createLabelTables());
     }).toThrow(fault);
   });
 
-  /** The segment with another header. */
-  function withHeader(change: Change): Buffer {
-    const end = 16 + stored.readUInt32LE(8);
-    const header = JSON.parse(stored.toString("utf8", 16, end));
-    change(header);
-    const json = Buffer.from(JSON.stringify(header));
-    const head = Buffer.concat([stored.subarray(0, 16), json, Buffer.alloc(-json.length & 7)]);
-    head.writeUInt32LE(json.length, 8);
-    return Buffer.concat([head, stored.subarray(Math.ceil(end / 8) * 8)]);
-  }
-
-  test.for<[fault: string, change: Change]>([
-    ["pageHashes is missing or cut", (header) => (header.sections.pageMarkets[1] = 0)],
-    ["pageHashes is missing or cut", (header) => (header.sections.pageMarkets[1] = 3)],
-    ["pageHashes is missing or cut", (header) => (header.sections.pageMarkets[1] = 2 * 601)],
-    ["ends at 4196704, beyond 4194304", (header) => (header.sections.times[0] = 4 * 2 ** 20)],
-    ["sections", (header) => (header.sections = [])],
-    ["times is missing or cut", (header) => delete header.sections.times],
-    ["times is missing or cut", (header) => (header.sections.times[0] += 4)],
-    ["pages do not have as many markets", (header) => (header.sections.times[1] -= 4)],
-    ["times is missing or cut", (header) => (header.sections.times[0] = 2 ** 20)],
-    ["runHashes is missing or cut", (header) => (header.sections.runHashes[1] -= 16)],
-    [`${label}.postings is cut`, (header) => (header.sections[`${label}.postings`][1] -= 1)],
-    ["has no format version", (header) => delete header.formatVersion],
-  ])("whose header is wrong about %s is refused (%#)", ([fault, change]) => {
-    expect(() => loadSegment("it", withHeader(change), createLabelTables())).toThrow(fault);
+  test.for(faultsOf("header of a segment"))("is refused where its header is wrong: %s", ([change, fault]) => {
+    expect(() => loadSegment("it", withHeader(stored, change), createLabelTables())).toThrow(fault);
   });
 
   test("may have times up to the last day of 9999", () => {
     const index = readIndexHeader("it", stored);
-    const told = JSON.parse(String(index));
-    told.epochs[1] = [300, 58_999];
-    const other = Buffer.from(JSON.stringify(told));
-    const sized = withHeader((header) => (header.sections.index[1] = other.length));
+    const other = bytesOf(changed(JSON.parse(String(index)), "epochs/1 = [300,58999]"));
+    const sized = withHeader(stored, `sections/index/1 = ${other.length}`);
     const late = Buffer.concat([sized.subarray(0, sized.indexOf(index)), other]);
     expect(loadSegment("it", late, createLabelTables()).times.newest).toBeGreaterThan(Date.UTC(9990));
     expect(openPages("it", stored).page(1)).toEqual({ ...page(88), root: undefined });
   });
 });
 
+test.for(faultsOf("header of words"))(
+  "words are refused where their header is wrong: %s",
+  ([change, fault]) => {
+    const stored = Buffer.from(encodeWords(["will the fed cut", "the fed", "no"].map(wordsOf)));
+    expect(() => decodeWords(new WordTable("it", withHeader(stored, change)))).toThrow(fault);
+  },
+);
+
 describe("an index header", () => {
   const bytes = readIndexHeader("it", stored);
-  const changed = (change: Change) => {
-    const header = JSON.parse(String(bytes));
-    change(header);
-    return Buffer.from(JSON.stringify(header));
-  };
+  const other = (change: string) => bytesOf(changed(JSON.parse(String(bytes)), change));
 
   const made = { pages: [page(512), page(88)], rows, words };
 
@@ -146,76 +153,17 @@ describe("an index header", () => {
     const uniform = readIndexHeader("it", encodeSegment([page(512), page(88)], columnsOf(same), words));
     expect(parseIndexHeader("it", uniform).sections[`${label}.codes`]![0]).toBe(0);
     const last = Date.UTC(9999, 11, 31, 23, 59, 59, 999);
-    expect(
-      parseIndexHeader(
-        "it",
-        changed((header) => (header.newest = last)),
-      ).newest,
-    ).toBe(last);
+    expect(parseIndexHeader("it", other(`newest = ${last}`)).newest).toBe(last);
   });
 
-  test.for<[fault: string, change: Change]>([
-    ["it is of version 2", (header) => (header.version = 2)],
-    ["markets", (header) => (header.markets = 0)],
-    ["markets", (header) => (header.markets = 65_537)],
-    ["epochs", (header) => (header.epochs = [[1, 0]])],
-    ["epochs", (header) => (header.epochs = [])],
-    ["epochs", (header) => (header.epochs[1] = [0, 1])],
-    ["epochs", (header) => (header.epochs[1] = [300, 0])],
-    ["epochs", (header) => (header.epochs[1] = [600, 1])],
-    ["epochs", (header) => (header.epochs[1] = [300, 59_000])],
-    ["is not as documented: columns.0.name", (header) => (header.columns[0].name = 1)],
-    ["is not as documented: columns", (header) => (columnIn(header, label).frequent = Array(33).fill("x"))],
-    ["root", (header) => (header.root = "00")],
-    ["oldest", (header) => (header.oldest = -1)],
-    ["newest", (header) => (header.newest = header.oldest - 1)],
-    ["newest", (header) => (header.newest = Date.UTC(10_000, 0))],
-    ["words.bytes", (header) => (header.words.bytes = 0)],
-    ["words.bytes", (header) => (header.words.bytes = 256 * 2 ** 20 + 1)],
-    ["words.hash", (header) => (header.words.hash = "")],
-    ["it has no section pageMarkets", (header) => delete header.sections.pageMarkets],
-    ["section pageMarkets cannot have 0 bytes", (header) => (header.sections.pageMarkets[0] = 0)],
-    ["section pageMarkets cannot have 5 bytes", (header) => (header.sections.pageMarkets[0] = 5)],
-    ["section pageMarkets cannot have 1202 bytes", (header) => (header.sections.pageMarkets[0] = 1202)],
-    ["section pageRoots cannot have", (header) => (header.sections.pageRoots[0] += 32)],
-    ["section times cannot have", (header) => (header.sections.times[0] -= 4)],
-    ["section composite cannot have", (header) => (header.sections.composite[0] += 4)],
-    [`section ${label}.codes cannot have`, (header) => (header.sections[`${label}.codes`][0] += 4)],
-    [`section ${label}.codes cannot have`, (header) => (header.sections[`${label}.postings`][0] = 0)],
-    [`section ${label}.postings cannot have`, (header) => (header.sections[`${label}.postings`][0] += 1)],
-    [`section ${label}.postings cannot have`, (header) => (header.sections[`${label}.postings`][0] = 1202)],
-    [`section ${label}.starts cannot have`, (header) => (header.sections[`${label}.starts`][0] += 4)],
-    [`section ${label}.rare cannot have`, (header) => (header.sections[`${label}.rare`][0] = 1)],
-    [`section ${label}.rare cannot have`, (header) => (header.sections[`${label}.rare`][0] = 2 ** 20)],
-    ["sections.times", (header) => header.sections.times.push(1)],
-    ["sections.times", (header) => header.sections.times.pop()],
-  ])("that is wrong about %s is refused (%#)", ([fault, change]) => {
-    expect(() => parseIndexHeader("it", changed(change))).toThrow(fault);
+  test.for(faultsOf("header of an index"))("is refused where it is wrong: %s", ([change, fault]) => {
+    expect(() => parseIndexHeader("it", other(change))).toThrow(fault);
   });
 
-  test.for<[wrong: string[], unchecked: string | undefined, change: Change]>([
-    [[], "version", (header) => (header.version = 2)],
-    [["markets"], undefined, (header) => (header.markets = 1)],
-    [["section times"], undefined, (header) => (header.sections.times[0] = 1)],
-    [["section times"], undefined, (header) => delete header.sections.times],
-    [["column composite"], "columns", (header) => (columnIn(header, "composite").max += 1)],
-    [[], "columns", (header) => (header.sections.later = [0, header.root])],
-    [[], "columns", (header) => header.columns.push({ name: "later", kind: "other" })],
-    [["order of its members"], undefined, (header) => header.columns.reverse()],
-    [
-      [],
-      undefined,
-      (header) => {
-        header.columns.splice(header.columns.indexOf(columnIn(header, "composite")), 1);
-        delete header.sections.composite;
-      },
-    ],
-  ])(
-    "compared with what the markets give is wrong about %j, and not checked is %s (%#)",
-    ([wrong, unchecked, change]) => {
-      expect(judgeHeader("it", changed(change), made, feedVersion)).toEqual({ wrong, unchecked });
-    },
-  );
+  test.for(faultsOf("judged header"))("is judged by its markets: %s", ([change, told]) => {
+    const { wrong, unchecked = null } = judgeHeader("it", other(change), made, feedVersion);
+    expect(JSON.stringify([wrong, unchecked])).toBe(told);
+  });
 
   test("is not judged where a market has a value that only a later version of the feed knows", () => {
     const [first, ...others] = rows as [IndexRow, ...IndexRow[]];
@@ -252,27 +200,11 @@ describe("a column of labels", () => {
     expect(faultIn(buildLabelColumn(Array(5).fill("all")), 5)).toBeUndefined();
   });
 
-  test.for<[fault: string, change: Partial<ReturnType<typeof column>>]>([
-    ["rare has labels that do not ascend", { rare: ["b", "a"] }],
-    ["rare has labels that do not ascend", { rare: ["a", "a"] }],
-    ["rare has labels that do not ascend", { frequent: ["b", "a"] }],
-    ["postings has more markets than there are", { postings: new Uint16Array(65) }],
-    ["postings names a market beyond the last", { postings: Uint16Array.of(3, 64) }],
-    [
-      "postings does not ascend within a label",
-      { postings: Uint16Array.of(3, 3), starts: Uint32Array.of(1) },
-    ],
-    [
-      "postings has too many markets of a label",
-      { postings: Uint16Array.of(3, 9), starts: Uint32Array.of(1) },
-    ],
-    ["starts does not begin a list", { starts: Uint32Array.of(2) }],
-    ["starts does not begin a list", { starts: Uint32Array.of(7) }],
-    ["starts does not begin a list", { rare: ["a"] }],
-    ["starts does not begin a list", { rare: [] }],
-    ["starts does not begin a list", { rare: [], postings: Uint16Array.of(3), starts: new Uint32Array(1) }],
-  ])("that %s is told so (%#)", ([fault, change]) => {
-    expect(faultIn({ ...two(), ...change }, markets)).toContain(fault);
+  test.for(faultsOf("column of labels"))("that has another list is told so: %s", ([change, fault]) => {
+    const { postings, starts, ...plain } = two();
+    const lists = changed({ ...plain, postings: [...postings], starts: [...starts] }, change);
+    const typed = { postings: Uint16Array.from(lists.postings), starts: Uint32Array.from(lists.starts) };
+    expect(faultIn({ ...two(), ...lists, ...typed }, markets)).toContain(fault);
   });
 });
 

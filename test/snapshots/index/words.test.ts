@@ -182,22 +182,4 @@ describe("a table of words", () => {
     await table.keepWords([{ text: "far", prefix: false }], result, async () => {});
     expect([...words.keys()].filter((n) => hasBit(result, n))).toEqual(ordinals);
   });
-
-  test.each([
-    ['"markets":3', '"markets":0', "markets"],
-    ['"words":5', '"words":-', "is not JSON"],
-    ['"words":5', '"words":6', "dictionary is cut off"],
-    ['"words":5', '"words":0', "its section blocks is missing or cut"],
-    ['"unicode":"', '"unicode":["', "is not JSON"],
-    ['"unicode"', '"Unicode"', "unicode"],
-    ['"sections"', '"Sections"', "sections"],
-    ['"blocks":[0,8]', '"blocks":[0,7]', "its section blocks is missing or cut"],
-    ['"postings":[', '"Postings":[', "its section postings is missing or cut"],
-  ])("whose header has %s as %s is refused by name: %s", (from, to, fault) => {
-    const stored = encodeWords(["will the fed cut", "the fed", "no"].map(wordsOf));
-    const at = stored.indexOf(from);
-    expect(at).toBeGreaterThan(0);
-    stored.write(to, at);
-    expect(() => decodeWords(new WordTable("it", stored))).toThrow(fault);
-  });
 });
