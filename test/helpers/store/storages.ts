@@ -2,7 +2,7 @@ import { hash } from "node:crypto";
 import { maxObjectBytes } from "../../../snapshots/format/bytes.ts";
 import { tooLarge, tooShort } from "../../../snapshots/store/errors.ts";
 import { layout, sha256 } from "../../../snapshots/store/layout.ts";
-import type { ObjectInfo, Storage } from "../../../snapshots/store/storage.ts";
+import { type ObjectInfo, type Storage, StorageError } from "../../../snapshots/store/storage.ts";
 
 /** One call of a storage. */
 export interface StorageCall {
@@ -54,6 +54,18 @@ export function aroundCalls(
     },
     delete: (key) => around(() => storage.delete(key), call("delete", key)),
   };
+}
+
+/** The same store, of which those calls fail that `fails` says. */
+export function faultyStorage(storage: Storage) {
+  const faulty: Storage & { fails(call: StorageCall): boolean | Promise<boolean> } = {
+    ...aroundCalls(storage, async (work, call) => {
+      if (await faulty.fails(call)) throw new StorageError(`cannot ${call.operation} ${call.key}`);
+      return work();
+    }),
+    fails: () => false,
+  };
+  return faulty;
 }
 
 /** What a storage lists, at once. */

@@ -8,10 +8,10 @@ import { Catalog, type CatalogOptions } from "../../../../snapshots/read/catalog
 import { CorruptObjectError, MissingObjectError } from "../../../../snapshots/store/errors.ts";
 import { layout, sha256 } from "../../../../snapshots/store/layout.ts";
 import { seal } from "../../../../snapshots/store/objects.ts";
-import { type Storage, StorageError } from "../../../../snapshots/store/storage.ts";
+import { StorageError } from "../../../../snapshots/store/storage.ts";
 import { readAnyLog } from "../../../../snapshots/trust/log/log-reader.ts";
 import { publishArchive } from "../../../helpers/publish/records.ts";
-import { changedStorage, memoryStorage } from "../../../helpers/store/storages.ts";
+import { faultyStorage, memoryStorage, type StorageCall } from "../../../helpers/store/storages.ts";
 
 const day = (n: number) => new Date(Date.UTC(2026, 2, n));
 const iso = (n: number) => day(n).toISOString();
@@ -29,26 +29,24 @@ beforeAll(async () => {
 });
 
 /** A catalog over a store of its own. */
-function catalogOver(changes: Partial<Storage> = {}, options: Partial<CatalogOptions> = {}) {
+function catalogOver(options: Partial<CatalogOptions> = {}) {
   const objects = new Map(published);
-  const storage = changedStorage(memoryStorage(objects), changes);
+  const storage = faultyStorage(memoryStorage(objects));
   const catalog = new Catalog(storage, { cacheBytes: 2 ** 20, now: () => day(7).getTime(), ...options });
   const commit = async (number: number) => (await catalog.log.commit(number))!;
   const collect = async (number: number) => {
     objects.delete(layout.manifest((await commit(number)).manifest.hash));
   };
-  return { objects, catalog, commit, collect };
+  return { objects, storage, catalog, commit, collect };
 }
 
 describe("a commit's snapshot", () => {
   test("can be read where the store lists nothing, when it is the current one", async () => {
-    const list = () => {
-      throw new StorageError("no");
-    };
-    const all = catalogOver({ list });
-    all.objects.set(layout.checked, record(6, iso(6)));
-    await all.catalog.refresh();
-    const readable = [1, 2, 3, 4, 5, 6].map(async (n) => all.catalog.isReadable(await all.commit(n)));
+    const { objects, storage, catalog, commit } = catalogOver();
+    storage.fails = isList;
+    objects.set(layout.checked, record(6, iso(6)));
+    await catalog.refresh();
+    const readable = [1, 2, 3, 4, 5, 6].map(async (n) => catalog.isReadable(await commit(n)));
     expect(await Promise.all(readable)).toEqual([false, false, false, false, false, true]);
   });
 
@@ -61,16 +59,11 @@ describe("a commit's snapshot", () => {
   });
 
   test("is forgotten once it was collected, also while the newest cannot be taken up", async () => {
-    let failing = false;
-    const get: Storage["get"] = async (key) => {
-      if (failing && key === layout.commit(6)) throw new StorageError("no");
-      return objects.get(key);
-    };
-    const { objects, catalog, commit, collect } = catalogOver({ get });
+    const { storage, catalog, commit, collect } = catalogOver();
     await catalog.refresh();
     for (const number of [2, 3]) await catalog.listed(await commit(number));
     await collect(2);
-    failing = true;
+    storage.fails = ({ key }) => key === layout.commit(6);
     await expect(catalog.refresh()).rejects.toThrow(StorageError);
     expect(catalog.superseded().map(({ commit }) => commit.commit)).toEqual([3]);
   });
@@ -88,13 +81,12 @@ test("a commit is there though nothing was loaded, and none where the log ends",
   await expect(broken.catalog.log.commit(1)).rejects.toMatchObject({ code: "DAMAGED_LOG" });
 });
 
-/** Reads all but the time of the run: a start asks once for the newest commit, and once for that. */
-function withoutRun(get: Storage["get"]): Storage["get"] {
+const isList = ({ operation }: StorageCall) => operation === "list";
+
+/** Whether a call reads the time of the run: a start asks once for the newest commit, and once for that. */
+function runTimes() {
   let asked = 0;
-  return async (key) => {
-    if (key === layout.checked && ++asked > 1) throw new StorageError(key);
-    return get(key);
-  };
+  return ({ key }: StorageCall) => key === layout.checked && ++asked > 1;
 }
 
 /** The record of a run. */
@@ -115,7 +107,7 @@ describe("what is newest in the store", () => {
       believesRun: (_: unknown, newest: number) => asked.push(newest) > 0,
       remember: async () => void remembered.push(true),
     };
-    const { objects, catalog } = catalogOver({}, { reader });
+    const { objects, catalog } = catalogOver({ reader });
     objects.set(layout.checked, record(6, iso(6)));
     const heldBack = async (thrown?: Error) => {
       error = thrown;
@@ -156,30 +148,27 @@ describe("what is newest in the store", () => {
   });
 
   test("fails for its own reason where the store does not list what was collected either", async () => {
-    let failing = false;
-    const list: Storage["list"] = (prefix) => {
-      if (failing) throw new StorageError("nothing is listed");
-      return memoryStorage(objects).list(prefix);
-    };
-    const { objects, catalog, commit } = catalogOver({ list });
+    const { objects, storage, catalog, commit } = catalogOver();
     await catalog.refresh();
     await catalog.listed(await commit(3));
     objects.set(layout.checked, Buffer.from("torn"));
-    failing = true;
+    storage.fails = isList;
     await expect(catalog.refresh()).rejects.toThrow(CorruptObjectError);
     expect(catalog.heldBack()).toContain(layout.checked);
     objects.delete(layout.checked);
-    await expect(catalog.refresh()).rejects.toThrow("nothing is listed");
+    await expect(catalog.refresh()).rejects.toThrow("cannot list");
   });
 
   // A rejection that nobody handles would end the process.
   test("fails for its own reason where the record of the run cannot be read either", async () => {
-    const get = withoutRun(async (key) => {
-      if (!key.startsWith(layout.manifest.prefix)) return published.get(key);
+    const { storage, catalog } = catalogOver();
+    const ofRun = runTimes();
+    storage.fails = async (call) => {
+      if (!call.key.startsWith(layout.manifest.prefix)) return ofRun(call);
       await new Promise(setImmediate);
-      throw new StorageError("no manifest");
-    });
-    await expect(catalogOver({ get }).catalog.refresh()).rejects.toThrow("no manifest");
+      return true;
+    };
+    await expect(catalog.refresh()).rejects.toThrow(`cannot get ${layout.manifest.prefix}`);
   });
 });
 
@@ -187,7 +176,7 @@ describe("when a run succeeded last", () => {
   test("is told by the record that names the current commit, and never goes back", async () => {
     let believed = true;
     const reader = { ...readAnyLog(memoryStorage(published)), believesRun: () => believed };
-    const { objects, catalog } = catalogOver({}, { reader });
+    const { objects, catalog } = catalogOver({ reader });
     const told = async (bytes?: Buffer) => {
       if (bytes) objects.set(layout.checked, bytes);
       else objects.delete(layout.checked);
@@ -203,14 +192,15 @@ describe("when a run succeeded last", () => {
   });
 
   test("is when the snapshot was published where nothing else is known", async () => {
-    const { catalog } = catalogOver({ get: withoutRun(async (key) => published.get(key)) });
+    const { storage, catalog } = catalogOver();
+    storage.fails = runTimes();
     await expect(catalog.refresh()).rejects.toThrow(StorageError);
     expect(statusOf(catalog, { staleAfterSeconds: 1 }).checkedAt).toBe(iso(6));
   });
 
   test("is so many seconds ago, and stale when they are more than allowed", async () => {
     let seconds = 0;
-    const { catalog } = catalogOver({}, { now: () => day(6).getTime() + 1000 * seconds });
+    const { catalog } = catalogOver({ now: () => day(6).getTime() + 1000 * seconds });
     await catalog.refresh();
     for (const [ago, ageSeconds, stale] of [
       [-1, 0, false],
@@ -257,7 +247,7 @@ describe("looking back", () => {
 
   test("shows now what is current, also by a clock that is behind", async () => {
     const now = day(5).getTime();
-    const { catalog } = catalogOver({}, { now: () => now });
+    const { catalog } = catalogOver({ now: () => now });
     await catalog.refresh();
     expect((await commitAsOf(catalog, { time: now })).commit).toBe(6);
     expect((await commitAsOf(catalog, { time: now - 1 })).commit).toBe(3);

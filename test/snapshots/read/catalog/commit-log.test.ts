@@ -6,56 +6,51 @@ import { CorruptObjectError, MissingObjectError } from "../../../../snapshots/st
 import { layout, sha256 } from "../../../../snapshots/store/layout.ts";
 import { newestCommit, publicationTime } from "../../../../snapshots/store/log/commits.ts";
 import { seal } from "../../../../snapshots/store/objects.ts";
-import { type Storage, StorageError } from "../../../../snapshots/store/storage.ts";
+import { StorageError } from "../../../../snapshots/store/storage.ts";
 import { readAnyLog } from "../../../../snapshots/trust/log/log-reader.ts";
 import { market, publishRecords } from "../../../helpers/publish/records.ts";
 import { append, timeOf } from "../../../helpers/store/appended-commits.ts";
 import { testKey } from "../../../helpers/store/signing.ts";
 import {
+  aroundCalls,
   changedStorage,
   countingStorage,
+  faultyStorage,
   memoryStorage,
-  type StorageCall,
 } from "../../../helpers/store/storages.ts";
 
-async function storeOf(count: number, objects = new Map<string, Buffer>()) {
+/** A store of so many commits, and a log that reads it; how many commits that asked for since this was called last. */
+async function logOf(count: number, seed = "") {
+  const objects = new Map<string, Buffer>();
   const storage = memoryStorage(objects);
-  for (let n = 0; n < count; n += 1) await append(storage);
-  return { storage, objects };
-}
-
-async function logOver(storage: Storage): Promise<CommitLog> {
-  const log = new CommitLog(storage);
-  await log.takeUp((await newestCommit(storage))!);
-  return log;
-}
-
-/** A log of so many commits, and how many it has asked for since this was called last. */
-async function countedLog(count: number) {
-  const { storage, objects } = await storeOf(count);
-  const underway = { now: 0, most: 0 };
-  const counted = countingStorage(
-    changedStorage(storage, {
-      async get(key) {
-        underway.most = Math.max(underway.most, ++underway.now);
-        await new Promise(setImmediate);
-        underway.now -= 1;
-        return storage.get(key);
-      },
+  const grow = async (more: number) => {
+    for (let n = 0; n < more; n += 1) await append(storage, { seed });
+  };
+  const underway = { now: 0, most: 0, asked: 0 };
+  const faulty = faultyStorage(storage);
+  const log = new CommitLog(
+    aroundCalls(faulty, async (work) => {
+      underway.asked += 1;
+      underway.most = Math.max(underway.most, ++underway.now);
+      await new Promise(setImmediate);
+      underway.now -= 1;
+      return work();
     }),
   );
-  const log = await logOver(counted);
-  counted.calls.length = 0;
-  const asked = () => commitsAsked(counted.calls.splice(0));
-  return { storage, objects, log, asked, underway };
+  const takeUp = async () => log.takeUp((await newestCommit(storage))!);
+  await grow(count);
+  await takeUp();
+  const asked = () => {
+    const { asked } = underway;
+    underway.asked = 0;
+    return asked;
+  };
+  return { storage, objects, faulty, grow, log, takeUp, asked, underway };
 }
-
-const commitsAsked = (calls: readonly StorageCall[]) =>
-  calls.filter(({ key }) => key.startsWith(layout.commit.prefix)).length;
 
 describe("the log of commits", () => {
   test("tells every commit by number, time and snapshot; fetches each once, only as far back as asked", async () => {
-    const { log, asked, underway } = await countedLog(100);
+    const { log, asked, underway } = await logOf(100);
     expect((await log.at(timeOf(100)))?.commit).toBe(100);
     expect(asked()).toBe(0);
     expect((await log.entry(90))?.publishedAt).toBe(timeOf(90));
@@ -80,19 +75,19 @@ describe("the log of commits", () => {
   });
 
   test("has nothing before it takes up a commit", async () => {
-    const log = new CommitLog((await storeOf(1)).storage);
+    const log = new CommitLog((await logOf(1)).storage);
     const found = [await log.entry(1), await log.at(timeOf(9)), await log.believed(), log.isWithdrawn(1)];
     expect(found).toEqual([undefined, undefined, [], false]);
   });
 
   test("goes on from what it knows when newer commits come, and holds one entry for each", async () => {
-    const { storage, log, asked } = await countedLog(3);
+    const { grow, log, takeUp, asked } = await logOf(3);
     await log.believed();
     // Those between the two newest ones, and none below.
     for (const more of [70, 2]) {
-      for (let n = 0; n < more; n += 1) await append(storage);
+      await grow(more);
       asked();
-      await log.takeUp((await newestCommit(storage))!);
+      await takeUp();
       const { length } = await log.believed();
       expect([length, asked()]).toEqual([more === 70 ? 73 : 75, more - 1]);
       expect(log.residentBytes).toBe(length * 1000);
@@ -100,13 +95,12 @@ describe("the log of commits", () => {
   });
 
   test("believes neither a commit that its successor does not name nor any behind it", async () => {
-    const { storage, objects } = await storeOf(60);
+    const { log, objects } = await logOf(60);
     const { digest: _, ...content } = JSON.parse(String(objects.get(layout.commit(40))));
     objects.set(
       layout.commit(40),
       seal({ ...content, entry: { ...content.entry, publishedAt: timeOf(39) } }),
     );
-    const log = await logOver(storage);
     expect((await log.entry(41))?.commit).toBe(41);
     await expect(log.entry(40)).rejects.toMatchObject({ cause: expect.any(CorruptObjectError) });
     const since = expect.stringContaining(`before ${timeOf(41)} is damaged`);
@@ -118,7 +112,7 @@ describe("the log of commits", () => {
   });
 
   test("does not ask again for what is missing or broken until it takes up the newest commit again", async () => {
-    const { objects, log, asked } = await countedLog(10);
+    const { objects, log, asked } = await logOf(10);
     const bytes = objects.get(layout.commit(4))!;
     objects.delete(layout.commit(4));
     for (const number of [4, 2]) {
@@ -131,31 +125,19 @@ describe("the log of commits", () => {
   });
 
   test("asks again after the store failed", async () => {
-    const { storage } = await storeOf(5);
-    let failing = true;
-    const log = await logOver(
-      changedStorage(storage, {
-        async get(key) {
-          if (failing && key === layout.commit(3)) throw new StorageError("no");
-          return storage.get(key);
-        },
-      }),
-    );
+    const { log, faulty } = await logOf(5);
+    faulty.fails = ({ key }) => key === layout.commit(3);
     await expect(log.entry(1)).rejects.toBeInstanceOf(StorageError);
     expect((await log.entry(4))?.commit).toBe(4);
-    failing = false;
+    faulty.fails = () => false;
     expect((await log.entry(1))?.commit).toBe(1);
   });
 
   test("forgets all when the newest commit leads to another log", async () => {
-    const { storage } = await storeOf(7);
-    const log = await logOver(storage);
-    await log.believed();
-    const other = memoryStorage(new Map());
-    for (let n = 0; n < 8; n += 1) await append(other, { seed: "other" });
-    // The same log, as a reader of the other store sees it.
+    const other = (await logOf(8, "other")).storage;
+    // The log of seven, as a reader of the other store sees it.
     const mixed = new CommitLog(other);
-    await mixed.takeUp((await newestCommit(storage))!);
+    await mixed.takeUp((await newestCommit((await logOf(7)).storage))!);
     await mixed.takeUp((await newestCommit(other))!);
     expect(await mixed.find(({ snapshotId }) => snapshotId === sha256("7"))).toBeUndefined();
     expect((await mixed.believed()).map(({ snapshotId }) => snapshotId)).toEqual(
@@ -170,7 +152,7 @@ test.each([
   ["one far below it", 1],
   ["one that the store lacks", 10_000],
 ])("the newest commit is found in a few requests where checked.json names %s", async (_, commit) => {
-  const { storage, objects } = await storeOf(200);
+  const { storage, objects } = await logOf(200);
   objects.set(layout.checked, seal({ checkedAt: timeOf(1), commit, outcome: "published" }));
   const counted = countingStorage(storage);
   expect((await newestCommit(counted))?.entry.commit).toBe(200);
@@ -178,7 +160,7 @@ test.each([
 });
 
 test("the newest of 200,000 commits is found, as of a few", async () => {
-  const { storage, objects } = await storeOf(1);
+  const { storage, objects } = await logOf(1);
   const { digest: _, ...content } = JSON.parse(String(objects.get(layout.commit(1))));
   const newest = seal({ ...content, entry: { ...content.entry, commit: 200_000 } });
   objects.set(layout.commit(200_000), newest);
@@ -192,7 +174,7 @@ test("the newest of 200,000 commits is found, as of a few", async () => {
 });
 
 test("a commit's time is never before its predecessor's", async () => {
-  const { storage } = await storeOf(2);
+  const { storage } = await logOf(2);
   const newest = (await newestCommit(storage))!;
   const timeAfter = (current: typeof newest | undefined, now: string) =>
     publicationTime(storage, current, { now: () => new Date(now) });
@@ -202,14 +184,10 @@ test("a commit's time is never before its predecessor's", async () => {
 });
 
 test("a look into the store serves for its time or until there is another commit, unless it failed", async () => {
-  const storage = memoryStorage(new Map());
+  const { storage, grow } = await logOf(1);
   let [looks, now, failing] = [0, 1_000_000, false];
   const log = new CommitLog(storage, { now: () => now });
-  const takeUp = async () => {
-    await append(storage);
-    await log.takeUp((await newestCommit(storage))!);
-  };
-  await takeUp();
+  await log.takeUp((await newestCommit(storage))!);
   const look = async () => {
     looks += 1;
     if (failing) throw new StorageError("no");
@@ -223,7 +201,8 @@ test("a look into the store serves for its time or until there is another commit
   expect([await after(0), await after(4999), await after(1)]).toEqual([1, 1, 2]);
   // The clock is set back.
   expect([await after(-4999), await after(-1)]).toEqual([2, 3]);
-  await takeUp();
+  await grow(1);
+  await log.takeUp((await newestCommit(storage))!);
   expect(await after(0)).toBe(4);
   failing = true;
   await expect(after(5000)).rejects.toThrow(StorageError);
@@ -243,23 +222,14 @@ beforeAll(async () => {
 async function readerOf(bytes = published.get(tile)) {
   const objects = new Map(published);
   if (bytes) objects.set(tile, bytes);
-  let failing = false;
-  const storage = changedStorage(memoryStorage(objects), {
-    async get(key, options) {
-      if (failing && key === tile) throw new StorageError("no");
-      return memoryStorage(objects).get(key, options);
-    },
-  });
+  const storage = faultyStorage(memoryStorage(objects));
   const catalog = new Catalog(storage, { cacheBytes: 2 ** 20 });
   await catalog.refresh();
   const publicLog = openPublicLog(storage, catalog.log, readAnyLog(storage));
   const checkpoint = (await publicLog.checkpoint())!;
   const prove = async (number: number, by = checkpoint) =>
     proveCommit(publicLog, (await catalog.log.commit(number))!, by);
-  const fail = () => {
-    failing = true;
-  };
-  return { objects, checkpoint, prove, fail };
+  return { objects, storage, checkpoint, prove };
 }
 
 describe("that a log has a commit", () => {
@@ -293,7 +263,7 @@ describe("that a log has a commit", () => {
     missing.objects.delete(tile);
     await expect(missing.prove(2)).rejects.toBeInstanceOf(CorruptObjectError);
     const away = await robbed();
-    away.fail();
+    away.storage.fails = ({ key }) => key === tile;
     await expect(away.prove(2)).rejects.toBeInstanceOf(StorageError);
   });
 });
