@@ -1,6 +1,6 @@
 """Checks that public artefacts are well-formed whatever texts they have, with Python's standard library alone. What
 every field of them says is in golden/.
-Prints what it found as JSON; ends with an AssertionError at the first fault."""
+Prints the texts of protocols' pages as JSON; ends with an AssertionError at the first fault."""
 
 import json
 import pathlib
@@ -9,7 +9,6 @@ import xml.etree.ElementTree as xml
 from html.parser import HTMLParser
 
 root, site = pathlib.Path(sys.argv[1]), sys.argv[2]
-atom = "{http://www.w3.org/2005/Atom}"
 map_ = "{http://www.sitemaps.org/schemas/sitemap/0.9}"
 svg = "{http://www.w3.org/2000/svg}"
 void = {"meta", "link", "img", "br"}
@@ -30,7 +29,7 @@ class Page(HTMLParser):
 
     def __init__(self, text):
         super().__init__(convert_charrefs=True)
-        self.open, self.metas, self.links, self.ids, self.data, self.text = [], {}, [], [], [], []
+        self.open, self.metas, self.links, self.data, self.text = [], {}, [], [], []
         self.feed(text)
         self.close()
         assert self.open == [], self.open
@@ -60,7 +59,6 @@ class Page(HTMLParser):
         (self.data if self.open and self.open[-1] == "script" else self.text).append(data)
 
 
-feed = xml.fromstring(read("feed.xml"))
 sitemap = xml.fromstring(read("sitemap.xml"))
 addresses = unique(url.findtext(map_ + "loc") for url in sitemap)
 assert all(address.startswith(site) and len(address) < 2048 for address in addresses)
@@ -68,7 +66,6 @@ assert all(address.startswith(site) and len(address) < 2048 for address in addre
 badges = sorted(root.glob("badges/*.svg"))
 for badge in badges:
     picture = xml.fromstring(badge.read_bytes())
-    assert badge.stat().st_size <= 1500, badge.stat().st_size
     assert {each.tag for each in picture.iter()} <= {svg + tag for tag in ("svg", "title", "rect", "path", "g", "text")}
     assert " ".join(text.text for text in picture.iter(svg + "text")).startswith(badge.name[:-4] + " ")
 
@@ -93,6 +90,5 @@ for field in fields:
     source = field["source"].get("fileObject") or field["source"]["fileSet"]
     assert source["@id"] in files and field["dataType"] and field["source"]["extract"]
 
-entries = [each.findtext(atom + "title") for each in feed.findall(atom + "entry")]
-found = {"badges": [each.name for each in badges], "fields": [each["name"] for each in fields], "addresses": addresses}
-print(json.dumps({**found, "entries": entries, "texts": texts}))
+xml.fromstring(read("feed.xml"))
+print(json.dumps(texts))
