@@ -1,51 +1,64 @@
+import { join } from "node:path";
 import fc from "fast-check";
-import { describe, expect, onTestFinished, test } from "vitest";
-import { Checked, type Commit } from "../../../schemas/store/stored-objects.ts";
+import { beforeAll, describe, expect, onTestFinished, test } from "vitest";
+import { Checked } from "../../../schemas/store/stored-objects.ts";
 import { exitCodeOf, exitCodes } from "../../../scripts/cli.ts";
 import { rollback } from "../../../snapshots/maintain/rollback.ts";
+import type { PublishOptions } from "../../../snapshots/publish/publish.ts";
+import { directoryStorage } from "../../../snapshots/store/backends/directory.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { isWithdrawn, newestCommit, readCommit, withdraw } from "../../../snapshots/store/log/commits.ts";
 import { readManifest } from "../../../snapshots/store/manifest.ts";
 import { partsOf, unseal } from "../../../snapshots/store/objects.ts";
-import { StorageError } from "../../../snapshots/store/storage.ts";
+import { type Storage, StorageError } from "../../../snapshots/store/storage.ts";
 import { verify } from "../../../snapshots/verify/verify.ts";
 import { startArchiveProxy } from "../../helpers/http/archive-proxy.ts";
 import { snapshotCommand } from "../../helpers/publish/commands.ts";
 import { publishRecords, recordsOf } from "../../helpers/publish/records.ts";
-import {
-  type Content,
-  contents,
-  expectShown,
-  later,
-  publishContent,
-  rollBack,
-  snapshotOf,
-  storeOf,
-} from "../../helpers/store/rollback-store.ts";
-import {
-  aroundCalls,
-  changes,
-  contentOf,
-  countingStorage,
-  memoryStorage,
-} from "../../helpers/store/storages.ts";
+import { changedStorage, contentOf, countingStorage, memoryStorage } from "../../helpers/store/storages.ts";
 import { goodStore, replaceCommit } from "../../helpers/store/tamper.ts";
 import { testFolder } from "../../helpers/store/test-folder.ts";
 
 const folder = testFolder();
+/** When these tests roll back: a day after all runs. */
+const later = new Date("2026-03-02T00:00:00.000Z");
+
+/** The content of a commit: its markets and the bri of its protocols. */
+const contents = {
+  A: [recordsOf(0, 120), 600],
+  B: [recordsOf(0, 150), 650],
+  C: [recordsOf(20, 180), 700],
+  D: [recordsOf(10, 200), 600],
+} as const;
+type Content = keyof typeof contents;
+function publishContent(storage: Storage, name: Content, choices: Partial<PublishOptions> = {}) {
+  const [markets, bri] = contents[name];
+  return publishRecords(storage, markets, bri, choices);
+}
+
+/** Two commits, with the contents A and B. */
+const two = new Map<string, Buffer>();
+const storeOfTwo = () => memoryStorage(new Map(two));
+beforeAll(async () => {
+  for (const name of ["A", "B"] as const) await publishContent(memoryStorage(two), name);
+});
+
+const rollBack = (storage: Storage, target: string | number) =>
+  rollback(storage, String(target), () => later);
+
+/** The store is whole, and all names are those of its newest commit, which is this one. */
+async function expectShown(storage: Storage, commit: number): Promise<void> {
+  expect((await newestCommit(storage))?.entry.commit).toBe(commit);
+  expect((await verify(storage, () => {})).faults).toEqual([]);
+}
 
 describe("a rollback", () => {
-  test.for([
-    ["a commit number", () => "1"],
-    ["8 digits of a snapshot id", ({ entry: { snapshotId } }: Commit) => snapshotId.slice(0, 8)],
-    ["a whole snapshot id", ({ entry: { snapshotId } }: Commit) => snapshotId],
-  ] as const)("to %s makes a new commit with that snapshot, and all names follow", async ([, target]) => {
-    const storage = await storeOf(folder, "A");
-    const first = (await newestCommit(storage))!;
-    await publishContent(storage, "B");
+  test("makes a new commit with that snapshot, and all names follow", async () => {
+    const storage = storeOfTwo();
+    const first = (await readCommit(storage, 1))!;
     await publishContent(storage, "C");
     const last = (await newestCommit(storage))!;
-    const commit = await rollBack(storage, target(first));
+    const commit = await rollBack(storage, first.entry.snapshotId.slice(0, 8));
     const { entry, manifest, size } = first;
     expect(commit).toMatchObject({ manifest, size, hold: true, previous: last.digest });
     const publishedAt = later.toISOString();
@@ -96,34 +109,6 @@ describe("a rollback", () => {
     await expect(publish()).rejects.toMatchObject({ code: "COMMIT_TOO_LARGE" });
   });
 
-  test.for([
-    ["9", "SNAPSHOT_NOT_FOUND", "there is no commit 9"],
-    ["0", "SNAPSHOT_NOT_FOUND", "neither a commit number"],
-    ["abcdef0", "SNAPSHOT_NOT_FOUND", "neither a commit number nor 8 or more digits"],
-    ["ABCDEF01", "SNAPSHOT_NOT_FOUND", "neither a commit number"],
-    ["-1", "SNAPSHOT_NOT_FOUND", "neither a commit number"],
-    ["1.0", "SNAPSHOT_NOT_FOUND", "neither a commit number"],
-    ["0000000000000000", "SNAPSHOT_NOT_FOUND", "no commit has a snapshot"],
-    ["current", "SNAPSHOT_NOT_FOUND", "neither a commit number"],
-    ["2", "ROLLBACK_REFUSED", "commit 2 already has snapshot"],
-    ["the current id", "ROLLBACK_REFUSED", "commit 2 already has snapshot"],
-    ["10 digits of the current id", "ROLLBACK_REFUSED", "commit 2 already has snapshot"],
-  ] as const)("to %s is refused", async ([target, code, reason]) => {
-    const storage = countingStorage(await storeOf(folder, "A", "B"));
-    const current = await snapshotOf(storage);
-    const targets: Record<string, string> = {
-      "the current id": current,
-      "10 digits of the current id": current.slice(0, 10),
-    };
-    const message = expect.stringContaining(reason);
-    await expect(rollBack(storage, targets[target] ?? target)).rejects.toMatchObject({ code, message });
-    expect(storage.written()).toEqual([]);
-  });
-
-  test("is refused where nothing has been published", async () => {
-    await expect(rollBack(await storeOf(folder), "1")).rejects.toThrow("nothing has been published");
-  });
-
   test("to an id that several snapshots begin with is refused", async () => {
     const objects = await goodStore();
     const storage = memoryStorage(objects);
@@ -135,7 +120,7 @@ describe("a rollback", () => {
   });
 
   test("to a snapshot that was collected, or lost any one object, is refused", async () => {
-    const storage = await storeOf(folder, "A", "B");
+    const storage = storeOfTwo();
     const commit = (await newestCommit(storage))!;
     const { segments, scores } = await readManifest(storage, commit);
     await publishContent(storage, "C");
@@ -158,7 +143,7 @@ describe("a rollback", () => {
 });
 
 test("publishing on hold is refused with the way on, also where a part of the manifest is lost", async () => {
-  const store = await storeOf(folder, "A", "B");
+  const store = storeOfTwo();
   const commit = await rollBack(store, 1);
   const objects = await contentOf(store);
   for (const key of partsOf(await readManifest(store, commit)).keys()) {
@@ -166,67 +151,37 @@ test("publishing on hold is refused with the way on, also where a part of the ma
     await store.delete(key);
     const warnings: string[] = [];
     const warn = (line: string) => void warnings.push(line);
-    const [markets, bri] = contents.B;
-    await expect(publishRecords(store, markets, bri, { warn })).rejects.toThrow("publish with --resume");
+    await expect(publishContent(store, "B", { warn })).rejects.toThrow("publish with --resume");
     expect(warnings).toEqual([`${key}: it is missing`]);
     await store.put(key, bytes);
     expect(await contentOf(store)).toEqual(objects);
   }
 });
 
-test.for([
-  ["before", layout.commit(3), "the same command"],
-  ["after", layout.commit(3), "the same command"],
-  ["before", layout.stableScoreList, "the same command"],
-  ["before", layout.stableScoreList, "a publish that is on hold"],
-] as const)("a rollback that stops right %s it writes %s is finished by %s", async ([when, failing, by]) => {
-  const storage = await storeOf(folder, "A", "B");
-  const stopping = aroundCalls(storage, async (work, call) => {
-    if (call.key !== failing || !changes(call)) return work();
-    if (when === "after") await work();
-    throw new StorageError(`cannot write ${failing}`);
-  });
-  const stopped = await rollBack(stopping, 1).catch((error: unknown) => error);
-  // Whether a commit was stored can be asked afterwards.
-  expect(stopped instanceof Error).toBe(when === "before");
-  if (failing === layout.stableScoreList) {
-    expect(stopped).toBeInstanceOf(StorageError);
+test.for(["the same command", "a publish that is on hold"])(
+  "a rollback that stops before it writes a public name is finished by %s",
+  async (by) => {
+    const storage = storeOfTwo();
+    const stopping = changedStorage(storage, {
+      replace: () => Promise.reject(new StorageError("cannot replace")),
+    });
+    await expect(rollBack(stopping, 1)).rejects.toThrow("cannot replace");
     const { faults } = await verify(storage, () => {});
     expect(faults.map(({ reason }) => reason)).toContain("projection behind commit 3: publish again");
-  }
-  if (by === "the same command")
-    expect(await rollBack(storage, 1)).toMatchObject({
-      entry: { commit: 3, withdrawn: [[2, 2]] },
-      hold: true,
-    });
-  else await expect(publishContent(storage, "B")).rejects.toMatchObject({ code: "PUBLISHING_ON_HOLD" });
-  await expectShown(storage, 3);
-});
-
-test.for(["A", "B", "C"] as const)(
-  "publishing after a rollback is on hold until it is resumed, with the content of %s",
-  async (name) => {
-    const storage = countingStorage(await storeOf(folder, "A", "B"));
-    await rollBack(storage, 1);
-    storage.calls.length = 0;
-    await expect(publishContent(storage, name)).rejects.toMatchObject({
-      code: "PUBLISHING_ON_HOLD",
-      message: expect.stringContaining("publish with --resume"),
-    });
-    expect(storage.written()).toEqual([]);
-    const published = { outcome: "published", commit: 4, uploaded: { objects: expect.any(Number) } };
-    expect(await publishContent(storage, name, true)).toMatchObject(published);
-    expect(await newestCommit(storage)).toMatchObject({ entry: { withdrawn: [[2, 2]] }, hold: false });
-    expect(await publishContent(storage, name)).toMatchObject({ outcome: "unchanged", commit: 4 });
-    await expectShown(storage, 4);
-    expect(await publishContent(storage, "D")).toMatchObject({ outcome: "published", commit: 5 });
-    await expectShown(storage, 5);
+    if (by === "the same command")
+      expect(await rollBack(storage, 1)).toMatchObject({
+        entry: { commit: 3, withdrawn: [[2, 2]] },
+        hold: true,
+      });
+    else await expect(publishContent(storage, "B")).rejects.toMatchObject({ code: "PUBLISHING_ON_HOLD" });
+    await expectShown(storage, 3);
   },
 );
 
 // The place to resume at is in test/snapshots/read/archive/cursors.test.ts.
 test("walks over a rollback go on in the snapshot rolled back to, and are 410 in withdrawn ones", async () => {
-  const storage = await storeOf(folder, "A");
+  const storage = memoryStorage(new Map());
+  await publishContent(storage, "A");
   const proxy = await startArchiveProxy(storage);
   onTestFinished(() => proxy.stop());
   const cursors: string[] = [];
@@ -247,7 +202,7 @@ test("walks over a rollback go on in the snapshot rolled back to, and are 410 in
   expect(await statuses()).toEqual([200, 410, 410]);
   expect((await proxy.page({ cursor: cursors[0]! })).total).toBe(120);
   await begin();
-  await publishContent(storage, "D", true);
+  await publishContent(storage, "D", { resume: true });
   await proxy.refresh();
   // The rollback's own walk goes on; what it withdrew stays withdrawn.
   expect(await statuses()).toEqual([200, 410, 410, 200]);
@@ -255,12 +210,10 @@ test("walks over a rollback go on in the snapshot rolled back to, and are 410 in
 
 // What a proxy tells of it is in test/snapshots/read/catalog/catalog.test.ts.
 test("checked.json is renewed by every run that succeeds, and not by others nor by a rollback", async () => {
-  const storage = await storeOf(folder);
+  const storage = memoryStorage(new Map());
   const at = (day: number) => new Date(Date.UTC(2026, 3, day));
-  const run = (name: Content, day: number, resume = false) => {
-    const [markets, bri] = contents[name];
-    return publishRecords(storage, markets, bri, { resume, now: () => at(day) });
-  };
+  const run = (name: Content, day: number, resume = false) =>
+    publishContent(storage, name, { resume, now: () => at(day) });
   const expectChecked = async (day: number, commit: number, outcome: string) =>
     expect(unseal(layout.checked, (await storage.get(layout.checked))!, Checked)).toMatchObject({
       checkedAt: at(day).toISOString(),
@@ -282,7 +235,8 @@ test("checked.json is renewed by every run that succeeds, and not by others nor 
 
 // What else the command says is in test/scripts/sessions/rollback.txt.
 test("the command warns of a time that lies ahead of the store's clock", async () => {
-  const store = await storeOf(folder, "A", "B");
+  const store = directoryStorage(join(folder, "store"));
+  for (const name of ["A", "B"] as const) await publishContent(store, name);
   await rollback(store, "1", () => new Date("2099-01-01T00:00:00.000Z"));
   const { stderr } = await snapshotCommand(["rollback", "2", "--store", store.location], { from: folder });
   expect(stderr).toContain("commit 4 gets the time 2099-01-01T00:00:00.000Z, and no");
