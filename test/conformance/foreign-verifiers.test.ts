@@ -1,7 +1,5 @@
-import { execFile } from "node:child_process";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { promisify } from "node:util";
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { IntegrityError, verifyCheckpoint, verifyProof } from "../../proxy/site/client/client.ts";
@@ -22,7 +20,7 @@ import { isConsistent } from "../helpers/store/consistency.ts";
 import { drawing } from "../helpers/store/drawing.ts";
 import { testKey } from "../helpers/store/signing.ts";
 import { testFolder } from "../helpers/store/test-folder.ts";
-import { python, pythonSays } from "./python.ts";
+import { python, pythonSays, ranProgram } from "./python.ts";
 
 // Verifiers that others wrote, or that were written from the specification alone, say of each proof what ours say. What
 // the client makes of logs by their tiles is in log-proofs.test.ts.
@@ -79,11 +77,14 @@ function isSpelledOnce(note: string): boolean {
   return encoded.every((word) => Buffer.from(word, "base64").toString("base64") === word);
 }
 
-/** The lines that a program answers to these on its input. */
-async function answered(program: string, lines: readonly unknown[], ...args: string[]): Promise<string[]> {
-  const said = promisify(execFile)(program, args, { maxBuffer: 2 ** 26 });
-  said.child.stdin!.end(lines.map((line) => `${JSON.stringify(line)}\n`).join(""));
-  return (await said).stdout.split("\n").slice(0, -1);
+/** What the monitor answers to each of these. */
+async function monitored(given: readonly unknown[], ...args: string[]) {
+  const input = given.map((each) => `${JSON.stringify(each)}\n`).join("");
+  const said = await ranProgram(programs!.monitor, args, input);
+  return said
+    .trim()
+    .split("\n")
+    .map((line) => JSON.parse(line));
 }
 
 /** Fails with the proofs of which two verifiers say something else. */
@@ -113,12 +114,12 @@ test.skipIf(!programs)("Go's sumdb/note and sumdb/tlog say the same", async () =
     const { checkpoint: note, entry, commit } = answer;
     return { key, note, entry, index: commit - 1, inclusion, before, consistency };
   });
-  const said = await answered(programs!.monitor, given);
-  const readers = said.map((line, n) => {
+  const said = await monitored(given);
+  const readers = said.map((verdict, n) => {
     const { key, answer } = proofs[n]!;
     // Go believes a log without entries, too.
     const isOurs = /^[^+]*\+[^A-F+]*\+/.test(key) && !answer.checkpoint.includes("\n0\n");
-    return isOurs && isSpelledOnce(answer.checkpoint) ? JSON.parse(line) : nothing;
+    return isOurs && isSpelledOnce(answer.checkpoint) ? verdict : nothing;
   });
   expectSame(readers, verdicts);
 });
@@ -126,7 +127,7 @@ test.skipIf(!programs)("Go's sumdb/note and sumdb/tlog say the same", async () =
 test.skipIf(!python)("the client in Python, which shares no code with ours, says the same", async () => {
   // Ed25519 takes long there.
   const some = proofs.slice(0, count * 0.4);
-  const said = pythonSays(some.map(({ key, answer }) => ({ text: JSON.stringify(answer), key })));
+  const said = await pythonSays(some.map(({ key, answer }) => ({ text: JSON.stringify(answer), key })));
   expectSame(
     said.map((id, n) => id === some[n]!.answer.snapshotId),
     whole.slice(0, some.length),
@@ -201,8 +202,7 @@ test.skipIf(!programs)(
   async () => {
     const file = join(folder, "policy");
     writeFileSync(file, policyText);
-    const said = await answered(programs!.monitor, sample, "-policy", file);
-    expect(differing(said.map((line) => line === "true"))).toEqual([]);
+    expect(differing(await monitored(sample, "-policy", file))).toEqual([]);
     expect(believed.filter(Boolean).length).toBeGreaterThan(20);
   },
 );

@@ -90,30 +90,35 @@ describe("proofs of a service whose publisher signs", () => {
   const ask = (path: string, accept = "application/json") =>
     proxy.get(path, { headers: { ...headers, accept } });
 
-  test("hold for the commit of any snapshot, in the tree of the newest checkpoint", async () => {
-    const [texts, ofScores]: [string[], string[]] = [[], []];
+  test("hold for the commit of any snapshot, in the tree of the newest checkpoint, and tell no hash of a manifest", async () => {
+    const hashes: string[] = [];
+    for await (const { key: name } of proxy.storage.list(layout.manifest.prefix))
+      hashes.push(name.slice(layout.manifest.prefix.length, -".json".length));
+    const asked: { text: string; id: string; key: string }[] = [];
     for (const [n, snapshotId] of snapshots.entries()) {
       const known = { snapshotId, key };
+      const [index, slug] = [n * 174, slugs[n % slugs.length]!];
+      const { id } = market(index);
       const answer = await ask(`/api/v1/markets/${id}/proof?asOf=${snapshotId}`);
-      const proof: MarketProof = answer.json();
-      expect(await verifyProof(proof, { id, ...known })).toEqual(market(7));
+      const proof = MarketProof.parse(answer.json());
+      expect(proof.market).toBe(JSON.stringify(market(index)));
+      expect((await ask(`/api/v1/markets/${id}?asOf=${snapshotId}`)).text).toBe(proof.market);
+      expect(await verifyProof(proof, { id, ...known })).toEqual(market(index));
       const ofScore: ScoreProof = (await ask(`/api/v1/scores/${slug}/proof?asOf=${snapshotId}`)).json();
       const score = await ask(`/api/v1/scores/${slug}?asOf=${snapshotId}`);
       expect(await verifyScoreProof(ofScore, { slug, ...known })).toEqual(score.json());
       expect(ofScore.score).toBe(score.text);
       for (const one of [proof, ofScore]) {
         expect([one.commit, one.checkpoint]).toEqual([n + 1, await checkpoint()]);
-        await expect(verifyProof(proof, { ...known, id: market(8).id })).rejects.toThrow("another market");
-        await expect(verifyScoreProof(ofScore, { ...known, slug: slugs[1] })).rejects.toThrow(
-          "another protocol",
-        );
+        expect(hashes.filter((hash) => JSON.stringify(one).includes(hash))).toEqual([]);
       }
-      texts.push(answer.text);
-      ofScores.push(JSON.stringify(ofScore));
+      await expect(verifyProof(proof, { ...known, id: market(8).id })).rejects.toThrow("another market");
+      await expect(verifyScoreProof(ofScore, { ...known, slug: "other" })).rejects.toThrow(
+        "another protocol",
+      );
+      asked.push({ text: answer.text, id, key }, { text: JSON.stringify(ofScore), id: slug, key });
     }
-    if (!python) return;
-    expect(saidTo(texts, id)).toEqual(snapshots);
-    expect(saidTo(ofScores, slug)).toEqual(snapshots);
+    if (python) expect(await pythonSays(asked)).toEqual(snapshots.flatMap((id) => [id, id]));
   });
 
   test("end in a checkpoint that the client takes for one of the same log, or of another", async () => {
@@ -122,14 +127,6 @@ describe("proofs of a service whose publisher signs", () => {
     expect(await client.checkpoint({ since: earlier })).toBe(await checkpoint());
     // Whoever has the key and the bucket makes another second commit.
     await expect(client.checkpoint({ since: forked.checkpoints[1]! })).rejects.toThrow(ForkedLogError);
-  });
-
-  test("tell no hash of a manifest, of which entity tags are made", async () => {
-    const answers = [await ask(`/api/v1/markets/${id}/proof`), await ask(`/api/v1/scores/${slug}/proof`)];
-    for await (const { key: name } of proxy.storage.list(layout.manifest.prefix)) {
-      const hash = name.slice(layout.manifest.prefix.length, -".json".length);
-      for (const { text } of answers) expect(text).not.toContain(hash);
-    }
   });
 
   test("come as the text of c2sp.org/tlog-proof to whoever prefers it", async () => {
@@ -150,36 +147,13 @@ describe("proofs of a service whose publisher signs", () => {
       expect([version, extra!.slice(0, 6), index]).toEqual(["c2sp.org/tlog-proof@v1", "extra ", "index 4"]);
       expect(hashes.map((hash) => Buffer.from(hash, "base64").toString("hex"))).toEqual(inclusion);
       expect(rest.join("\n\n")).toBe(await checkpoint());
-      if (!python) continue;
-      const wrong = changedFrom(answer.text);
-      const said = saidTo([answer.text, ...wrong], asked);
-      expect(said).toEqual([snapshots.at(-1), ...wrong.map(() => "")]);
+      if (python) expect(await saidTo([answer.text], asked)).toEqual([snapshots.at(-1)]);
     }
-  });
-
-  test("hold for every market, byte for byte", async () => {
-    const texts: string[] = [];
-    for (let index = 0; index < records.length; index += 29) {
-      const { id } = market(index);
-      const answer = await ask(`/api/v1/markets/${id}/proof`);
-      const proof = MarketProof.parse(answer.json());
-      expect(proof.market).toBe(JSON.stringify(market(index)));
-      const snapshotId = String(answer.headers["x-snapshot-id"]);
-      expect(await verifyProof(proof, { id, snapshotId })).toEqual(market(index));
-      texts.push(answer.text);
-      expect((await ask(`/api/v1/markets/${id}`)).text).toBe(proof.market);
-    }
-    if (python)
-      expect(new Set(pythonSays(texts.map((text) => ({ text }))))).toEqual(new Set([snapshots.at(-1)]));
   });
 
   test(`are refused with anything changed or left out, in market, proof and checkpoint (seed ${seed})`, async () => {
     const { text } = await ask(`/api/v1/markets/${id}/proof`);
-    const signed: MarketProof = JSON.parse(text);
-    const changed = [
-      ...changedFrom(text),
-      ...changedFrom(signed.checkpoint!).map((checkpoint) => JSON.stringify({ ...signed, checkpoint })),
-    ];
+    const changed = changedFrom(text);
     const accepts = async (one: string) => verifyProof(JSON.parse(one), { id, key, asOf: snapshots.at(-1)! });
     await accepts(text);
     for (const one of changed) await expect(accepts(one), one).rejects.toThrow();
@@ -188,8 +162,8 @@ describe("proofs of a service whose publisher signs", () => {
     for (const one of wrong)
       await expect((async () => verifyScoreProof(JSON.parse(one), { slug, key }))(), one).rejects.toThrow();
     if (!python) return;
-    expect(saidTo([text, ...changed], id)).toEqual([snapshots.at(-1), ...changed.map(() => "")]);
-    expect(saidTo([ofScore, ...wrong], slug)).toEqual([snapshots.at(-1), ...wrong.map(() => "")]);
+    expect(await saidTo([text, ...changed], id)).toEqual([snapshots.at(-1), ...changed.map(() => "")]);
+    expect(await saidTo([ofScore, ...wrong], slug)).toEqual([snapshots.at(-1), ...wrong.map(() => "")]);
   });
 
   test("come without checkpoint before the log is signed up to them, and not as text", async () => {
@@ -210,7 +184,7 @@ describe("proofs of a service whose publisher signs", () => {
 });
 
 describe("the client and a log that grows", () => {
-  const sizes = [1, 2, 3, 255, 256, 257, 299, 300, 301, 511, 512, 513, 599, 600];
+  const sizes = [1, 2, 255, 256, 257, 300, 301, 512, 600];
 
   test("accepts every log that goes on, by few tiles, and names both where one is shorter or forked", async () => {
     for (const before of sizes)

@@ -1,6 +1,8 @@
-import { execFileSync } from "node:child_process";
+import { execFile } from "node:child_process";
 import { delimiter, join } from "node:path";
 import { findProgram } from "../helpers/servers/programs.ts";
+
+export const python = findProgram("python3");
 
 /** Lets a script import the client in Python, and the modules of this folder. */
 export const pythonPath = {
@@ -8,7 +10,20 @@ export const pythonPath = {
   PYTHONDONTWRITEBYTECODE: "1",
 };
 
-export const python = findProgram("python3");
+/** What a program prints that gets this on its input. */
+export function ranProgram(program: string, args: readonly string[], input = ""): Promise<string> {
+  const env = { ...process.env, ...pythonPath };
+  return new Promise((resolve, reject) => {
+    const child = execFile(program, args, { env, maxBuffer: 2 ** 28 }, (error, said) =>
+      error ? reject(error) : resolve(said),
+    );
+    child.stdin!.end(input);
+  });
+}
+
+/** What a script prints as JSON, to which a value comes as JSON. */
+export const inPython = async (script: string, value: unknown) =>
+  JSON.parse(await ranProgram(python!, ["-c", script], JSON.stringify(value)));
 
 /** A proof as JSON or tlog-proof, and whose it must be and who must have signed, where that is known. */
 interface Asked {
@@ -18,29 +33,24 @@ interface Asked {
 }
 
 /** What client.py says to each proof: the snapshot id, "" where it refuses, and "no key" where the key is none. */
-export function pythonSays(proofs: readonly Asked[]): string[] {
-  const env = { ...process.env, ...pythonPath };
-  const input = JSON.stringify(proofs);
-  const said = execFileSync(python!, ["-c", script], { input, env, encoding: "utf8", maxBuffer: 2 ** 26 });
-  return said.split("\n").slice(0, -1);
-}
+export const pythonSays = (proofs: readonly Asked[]): Promise<string[]> => inPython(script, proofs);
 
 // Ed25519 in Python takes long, and most of the proofs are changed elsewhere than in what is signed.
 const script = `
 import client, functools, json, sys
 from tlog_proof import read
 client.is_signed = functools.cache(client.is_signed)
-for proof in json.load(sys.stdin):
+def said(proof):
     try:
         answer = read(proof["text"])
         snapshot = answer["snapshotId"]
     except (ValueError, KeyError):
-        print()
-        continue
+        return ""
     try:
         client.verify_proof(answer, proof.get("id"), client.Trust(proof.get("key")), snapshot)
-        print(snapshot)
+        return snapshot
     except client.IntegrityError:
-        print()
+        return ""
     except client.ApiError:
-        print("no key")`;
+        return "no key"
+print(json.dumps([said(proof) for proof in json.load(sys.stdin)]))`;

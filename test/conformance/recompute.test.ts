@@ -1,14 +1,13 @@
-import { execFile } from "node:child_process";
 import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { facetNames } from "../../schemas/filters.ts";
 import { combinations } from "../helpers/archive/combinations.ts";
 import { segmentEnds } from "../helpers/archive/odd-markets.ts";
 import { plainFilter } from "../helpers/archive/plain-filter.ts";
-import { type ArchiveProxy, type Query, startArchiveProxy } from "../helpers/http/archive-proxy.ts";
+import { type ArchiveProxy, startArchiveProxy } from "../helpers/http/archive-proxy.ts";
 import { publishRecords, recordsOf } from "../helpers/publish/records.ts";
 import { memoryStorage } from "../helpers/store/storages.ts";
-import { python, pythonPath } from "./python.ts";
+import { inPython, python } from "./python.ts";
 
 // What client.py evaluates, which shares no code with the service, against the records themselves and against answers
 // that somebody altered. ALTERED=10000 alters so many.
@@ -68,22 +67,12 @@ for _ in range(altered):
 print(json.dumps({"right": right, "unjudged": [vouched.unjudged for _, vouched in pairs], "wrong": wrong, "refused": refused}))
 `;
 
-type Question = { filters: Query; by: string[] } | { id: string };
+/** What it prints. */
 interface Said {
   right: unknown[];
   unjudged: string[][];
   wrong: unknown[];
   refused: Record<string, number>;
-}
-
-function pythonSays(address: string, key: string, questions: readonly Question[]): Promise<Said> {
-  return new Promise((resolve, reject) => {
-    const env = { ...process.env, ...pythonPath };
-    const child = execFile(python!, ["-c", harness], { env, maxBuffer: 2 ** 26 }, (error, said) =>
-      error ? reject(error) : resolve(JSON.parse(said)),
-    );
-    child.stdin!.end(JSON.stringify([address, key, questions, altered, seed]));
-  });
 }
 
 describe.skipIf(!python)("the client in Python", () => {
@@ -108,7 +97,9 @@ describe.skipIf(!python)("the client in Python", () => {
     const questions = filters.map((each, at) => ({ filters: each, by: at % 3 === 0 ? by : [] }));
     const key = proxy.headers.authorization!.replace("Bearer ", "");
     const missing = "0000dead-0000-4000-8000-000000000000";
-    const said = await pythonSays(new URL(proxy.address).origin, key, [...questions, { id: missing }]);
+    const asked = [...questions, { id: missing }];
+    const { origin } = new URL(proxy.address);
+    const said: Said = await inPython(harness, [origin, key, asked, altered, seed]);
     console.log(`seed ${seed}: ${filters.length} queries; refused ${JSON.stringify(said.refused)}`);
     for (const [at, question] of questions.entries()) {
       const { total, facets } = await proxy.facets({ ...question.filters, by: by.join(), limit: 1000 });

@@ -1,7 +1,5 @@
-import { execFile } from "node:child_process";
 import { cp, readFile } from "node:fs/promises";
 import { join } from "node:path";
-import { promisify } from "node:util";
 import { describe, expect, test } from "vitest";
 import { verifyProof, verifyScoreProof } from "../../proxy/site/client/client.ts";
 import type { MarketProof } from "../../schemas/envelopes.ts";
@@ -16,12 +14,11 @@ import { rowsQuery } from "../helpers/archive/query.ts";
 import { memoryStorage } from "../helpers/store/storages.ts";
 import { testFolder } from "../helpers/store/test-folder.ts";
 import { keptQueries, makeExample } from "./example-store.ts";
-import { python, pythonPath } from "./python.ts";
+import { python, ranProgram } from "./python.ts";
 import { example, filesIn, specification, withWorkedExample, workedExample } from "./worked-example.ts";
 
 const read = async (name: string) => JSON.parse(await readFile(join(example, name), "utf8"));
 const key = (await readFile(join(example, "key.pub"), "utf8")).trim();
-const run = promisify(execFile);
 
 const folder = testFolder();
 
@@ -97,13 +94,12 @@ test("verify names the object in which a bit of any byte is flipped", async () =
 
 describe.runIf(python)("reader.py", () => {
   const reader = join(import.meta.dirname, "reader.py");
-  const env = { ...process.env, ...pythonPath };
   const files = ["queries.json", "proofs.json"].map((name) => join(example, name));
 
   test("builds the same indexes, roots and ids, and finds the same matches and proofs", async () => {
-    const { stdout } = await run(python!, [reader, join(example, "store"), key, ...files], { env });
+    const said = await ranProgram(python!, [reader, join(example, "store"), key, ...files]);
     const [{ snapshotId }] = await read("proofs.json");
-    expect(stdout).toMatch(`snapshot ${snapshotId}: 38 queries and 3 proofs agree`);
+    expect(said).toMatch(`snapshot ${snapshotId}: 38 queries and 3 proofs agree`);
   });
 
   test("refuses a store in which a bit of any byte is flipped", async () => {
@@ -125,7 +121,6 @@ for file in sorted(at for at in pathlib.Path(store).rglob("*") if at.is_file()):
     place = (place - len(data)) % step
     file.write_bytes(data)
 read_store(store, key)`;
-    const { stdout } = await run(python!, ["-c", script, store, key, "3001"], { env });
-    expect(stdout).toBe("");
+    expect(await ranProgram(python!, ["-c", script, store, key, "3001"])).toBe("");
   });
 });
