@@ -1,4 +1,4 @@
-import { readdir, readFile } from "node:fs/promises";
+import { mkdir, readdir, readFile } from "node:fs/promises";
 import { Agent } from "node:http";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
@@ -14,7 +14,7 @@ import { askRows } from "../helpers/http/ndjson.ts";
 import { bearer, call, outcome, until } from "../helpers/http/proxy-client.ts";
 import { type ProxyCommand, startUnit } from "../helpers/http/proxy-command.ts";
 import { runCommand } from "../helpers/publish/commands.ts";
-import { loadSample, writeTables } from "../helpers/publish/editable-sources.ts";
+import { loadSample } from "../helpers/publish/sample-sources.ts";
 import { createBucket, letCdnRead, s3Environment } from "../helpers/servers/ceph.ts";
 import { errorsOf, findNginx, type Nginx, startBalancer, startCdn } from "../helpers/servers/nginx.ts";
 import { freePort } from "../helpers/servers/programs.ts";
@@ -83,9 +83,14 @@ describe.skipIf(!environment || !nginx || !redisServer)("the service, put up wit
   async function publish(...edits: string[]): Promise<void> {
     const directory = join(folder, "sources");
     ids = await withDuckDb(folder, async (sql) => {
-      await loadSample(sql, folder, { markets: 600, protocols });
+      await loadSample(sql, join(folder, "sample"), 600, { protocols });
       for (const edit of edits) await sql.run(edit);
-      await writeTables(sql, directory);
+      await mkdir(directory, { recursive: true });
+      for (const [table, name] of [
+        ["markets", "markets"],
+        ["scores", "protocol_scores"],
+      ])
+        await sql.run(`COPY ${table} TO '${join(directory, `${name}.parquet`)}'`);
       return firstColumn<string>(sql, "SELECT id FROM markets ORDER BY id");
     });
     const remote = await openStorage(sources, folder, environment);

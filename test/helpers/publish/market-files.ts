@@ -6,7 +6,7 @@ import { SourceRefusal } from "../../../snapshots/sources/sources.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
 import { segmentEnds } from "../archive/odd-markets.ts";
 import { firstColumn } from "../archive/sql.ts";
-import { loadSample, publishCounted, type RunChoices, writeTables } from "./editable-sources.ts";
+import { loadSample, publishSources, type RunChoices } from "./sample-sources.ts";
 
 /** A folder of market files, made of the table `rows`, which has the name of its file with each market. */
 export class Files {
@@ -19,13 +19,12 @@ export class Files {
   }
 
   static async create(sql: DuckDBConnection, directory: string): Promise<Files> {
-    await loadSample(sql, dirname(directory), { markets: 240, protocols: 2 });
+    await loadSample(sql, `${directory}-sample`, 240, { protocols: 2 });
     for (const [n, id] of [...segmentEnds().take(3)].entries())
       await sql.run(`UPDATE markets SET id = '${id}' WHERE id =
         (SELECT id FROM markets ORDER BY resolved_at, id LIMIT 1 OFFSET ${50 + 60 * n})`);
-    await writeTables(sql, directory);
-    await rm(join(directory, "markets.parquet"));
-    await mkdir(join(directory, "markets"));
+    await mkdir(join(directory, "markets"), { recursive: true });
+    await sql.run(`COPY scores TO ${quoted(join(directory, "protocol_scores.parquet"))}`);
     await sql.run(`CREATE OR REPLACE TABLE rows AS SELECT concat('f', (row_number() OVER (ORDER BY resolved_at)) // 41)
       AS file, * FROM markets`);
     const files = new Files(sql, directory);
@@ -84,8 +83,11 @@ export async function outcomeOf(directory: string, storage: Storage, choices: Ru
     return choices.change ? choices.change(sources) : sources;
   };
   try {
-    const { report } = await publishCounted(directory, storage, dirname(directory), { ...choices, change });
-    return { snapshotId: report.snapshotId, outcome: report.outcome, unread };
+    const { snapshotId, outcome } = await publishSources(directory, storage, dirname(directory), {
+      ...choices,
+      change,
+    });
+    return { snapshotId, outcome, unread };
   } catch (error) {
     if (!(error instanceof SourceRefusal)) throw error;
     return { refusal: error.message, unread };

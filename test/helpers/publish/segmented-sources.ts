@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { quoted } from "../../../snapshots/sources/duckdb/sql-literals.ts";
 import { withDuckDb } from "../archive/sql.ts";
 import { segmentedMarkets } from "./drawn-rows.ts";
-import { loadSample } from "./editable-sources.ts";
+import { loadSample } from "./sample-sources.ts";
 
 /** Ids after which a segment ends, where a page has its 32 markets. */
 const ends = segmentedMarkets(0, 300).flatMap(({ id }, index) => (index % 40 === 39 ? [id] : []));
@@ -20,7 +20,7 @@ export async function writeSegmented(
   const directory = join(folder, name);
   await mkdir(join(directory, "markets"), { recursive: true });
   await withDuckDb(folder, async (sql) => {
-    await loadSample(sql, folder, { markets: 300, protocols: 5 });
+    await loadSample(sql, join(folder, "sample"), 300, { protocols: 5 });
     const list = `[${ends.map(quoted).join(", ")}]`;
     await sql.run(`CREATE TABLE segmented AS
       SELECT * EXCLUDE (place) REPLACE (CASE WHEN place % 40 = 0 THEN ${list}[(place // 40)::INTEGER] ELSE id END AS id)

@@ -39,7 +39,7 @@ export function sourceFixtures(): SourceFixtures {
 class SourceFixtures {
   /** A temporary folder for what a test writes itself. */
   readonly folder: string;
-  #connection!: DuckDBConnection;
+  sql!: DuckDBConnection;
   close!: () => void;
   #written = 0;
 
@@ -62,7 +62,7 @@ class SourceFixtures {
         SELECT file_row_number::INTEGER AS n, * FROM read_parquet(${quoted(join(sample, files))})`;
     await connection.run(numbered("markets", "markets/*.parquet"));
     await connection.run(numbered("scores", "protocol_scores.parquet"));
-    this.#connection = connection;
+    this.sql = connection;
     this.close = () => {
       connection.closeSync();
       instance.closeSync();
@@ -82,7 +82,7 @@ class SourceFixtures {
     for (const [name, query] of Object.entries(all)) {
       const path = join(directory, `${name}.parquet`);
       await mkdir(dirname(path), { recursive: true });
-      await this.#connection.run(
+      await this.sql.run(
         `COPY (SELECT * EXCLUDE (n) FROM (${query})) TO ${quoted(path)} (FORMAT parquet ${options})`,
       );
     }
@@ -91,12 +91,12 @@ class SourceFixtures {
 
   /** Rows of a query over the tables. */
   async rows(query: string, parameters: Record<string, string> = {}): Promise<Json[][]> {
-    return (await this.#connection.runAndReadAll(query, parameters)).getRowsJson();
+    return (await this.sql.runAndReadAll(query, parameters)).getRowsJson();
   }
 
   /** The columns that a source written from a table has. */
   async columns(table: "markets" | "scores"): Promise<Map<string, DuckDBType>> {
-    const result = await this.#connection.run(`SELECT * EXCLUDE (n) FROM ${table} LIMIT 0`);
+    const result = await this.sql.run(`SELECT * EXCLUDE (n) FROM ${table} LIMIT 0`);
     return new Map(result.columnNames().map((name, index) => [name, result.columnType(index)]));
   }
 }

@@ -1,20 +1,17 @@
-import { mkdir, utimes, writeFile } from "node:fs/promises";
-import { dirname, join } from "node:path";
+import { join } from "node:path";
 import { beforeAll, describe, expect, test } from "vitest";
 import { compressPage } from "../../../snapshots/format/page.ts";
 import { diff } from "../../../snapshots/maintain/diff.ts";
 import { type PublishOptions, publish } from "../../../snapshots/publish/publish.ts";
-import { directoryStorage } from "../../../snapshots/store/backends/directory.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { readCommit } from "../../../snapshots/store/log/commits.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
 import { verify } from "../../../snapshots/verify/verify.ts";
 import { addMarkets } from "../../helpers/archive/odd-markets.ts";
-import { publishCounted } from "../../helpers/publish/editable-sources.ts";
 import { publishInParts } from "../../helpers/publish/publish-freely.ts";
 import { publishRecords, recordsOf, sourcesOf } from "../../helpers/publish/records.ts";
-import { writePlainSources } from "../../helpers/publish/sample-sources.ts";
-import { contentOf, countingStorage, memoryStorage } from "../../helpers/store/storages.ts";
+import { publishSources, writePlainSources } from "../../helpers/publish/sample-sources.ts";
+import { contentOf, memoryStorage } from "../../helpers/store/storages.ts";
 import {
   goodStore,
   newestManifest,
@@ -56,9 +53,9 @@ const later = new Map<string, Buffer>();
 let expected: Record<string, string>;
 beforeAll(async () => {
   sources = await writePlainSources(join(folder, "sources"), 200);
-  await publishCounted(sources, memoryStorage(first), folder);
+  await publishSources(sources, memoryStorage(first), folder);
   await addMarkets(sources, 3);
-  await publishCounted(sources, memoryStorage(later), folder);
+  await publishSources(sources, memoryStorage(later), folder);
   expected = await contentOf(memoryStorage(later));
 });
 
@@ -89,7 +86,9 @@ describe("one flipped bit in", () => {
       expect(damaged).not.toEqual([]);
       for (const key of damaged) await flip(storage, key);
     }
-    const { report, warnings } = await warned((choices) => publishCounted(sources, storage, folder, choices));
+    const { warnings, ...report } = await warned((choices) =>
+      publishSources(sources, storage, folder, choices),
+    );
     expect(report).toMatchObject({ outcome: "published" });
     const brokenOf = async () => {
       const content = await contentOf(storage);
@@ -106,14 +105,14 @@ describe("one flipped bit in", () => {
     expect((await brokenOf()).filter((key) => told.includes(key))).toEqual([]);
     // What the run did not meet is found by `verify`, and made anew as `verify --repair` does.
     const { faults } = await verify(storage, () => {});
-    await publishCounted(sources, storage, folder, { faulty: new Set(faults.map(({ key }) => key)) });
+    await publishSources(sources, storage, folder, { faulty: new Set(faults.map(({ key }) => key)) });
     expect(await brokenOf()).toEqual([]);
   });
 
   test("a score is told and mended by a run that finds nothing new, whatever a cache has of it", async () => {
     const objects = new Map<string, Buffer>();
     const storage = memoryStorage(objects);
-    await publishCounted(sources, storage, folder);
+    await publishSources(sources, storage, folder);
     const whole = memoryStorage(new Map(objects));
     const cached: Storage = {
       ...storage,
@@ -121,7 +120,9 @@ describe("one flipped bit in", () => {
     };
     const altered = [...objects.keys()].filter((key) => /^(public|private)\/objects\//.test(key));
     for (const key of altered) await flip(storage, key);
-    const { report, warnings } = await warned((choices) => publishCounted(sources, cached, folder, choices));
+    const { warnings, ...report } = await warned((choices) =>
+      publishSources(sources, cached, folder, choices),
+    );
     expect(report).toMatchObject({ outcome: "unchanged", uploaded: { objects: altered.length } });
     expect(warnings.map((line) => line.split(":")[0]).sort()).toEqual(altered.sort());
     expect(await faultsOf(storage)).toEqual([]);
@@ -169,7 +170,7 @@ test.each(prefixes)(
     for (const [place, key] of keys.entries())
       if (place % 2 === 0) objects.delete(key);
       else objects.set(key, later.get(key)!.subarray(0, 100));
-    const { report } = await publishCounted(sources, memoryStorage(objects), folder);
+    const report = await publishSources(sources, memoryStorage(objects), folder);
     expect(report).toMatchObject({ outcome: "unchanged", commit: 1 });
     expect(await contentOf(memoryStorage(objects))).toEqual(expected);
   },
@@ -221,22 +222,3 @@ test.each(["null", `{"bri":${"[".repeat(20_000)}${"]".repeat(20_000)}}`])(
     expect(await faulty()).not.toContain(layout.stableScore("aave"));
   },
 );
-
-test("rubbish under collecting/ is not read once it is an hour old, and named until then", async () => {
-  const root = join(folder, "rubbish");
-  const storage = countingStorage(directoryStorage(root));
-  await publishRecords(storage, markets);
-  const key = layout.collecting("0123456789abcdef");
-  await mkdir(dirname(join(root, key)), { recursive: true });
-  await writeFile(join(root, key), Buffer.alloc(layout.collecting.maxBytes + 1));
-  const refused = await publishRecords(storage, corrected, 710).catch((error: unknown) => error);
-  expect(refused).toMatchObject({ code: "COLLECTED_MEANWHILE" });
-  expect(String(refused)).toMatch(
-    /collecting\/0123456789abcdef\.json: it has \d+ bytes.*delete it when no gc is running/,
-  );
-  const hourAgo = new Date(Date.now() - 3_700_000);
-  await utimes(join(root, key), hourAgo, hourAgo);
-  storage.calls.length = 0;
-  expect(await publishRecords(storage, corrected, 710)).toMatchObject({ outcome: "published", commit: 2 });
-  expect(storage.calls.some((call) => call.operation === "get" && call.key === key)).toBe(false);
-});

@@ -1,13 +1,19 @@
 import { mkdir, readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { layout } from "../../../snapshots/store/layout.ts";
+import { hashIn, layout } from "../../../snapshots/store/layout.ts";
 import { newestCommit } from "../../../snapshots/store/log/commits.ts";
 import { addMarkets } from "../../helpers/archive/odd-markets.ts";
 import { publishRecords, recordsOf } from "../../helpers/publish/records.ts";
 import { publishSources, writeSources } from "../../helpers/publish/sample-sources.ts";
 import { Crash } from "../../helpers/store/faulty-store.ts";
-import { changedStorage, contentOf, countingStorage, memoryStorage } from "../../helpers/store/storages.ts";
+import {
+  changedStorage,
+  contentOf,
+  countingStorage,
+  listed,
+  memoryStorage,
+} from "../../helpers/store/storages.ts";
 import { testFolder } from "../../helpers/store/test-folder.ts";
 import { faultsOf } from "../../helpers/store/verified.ts";
 
@@ -183,8 +189,11 @@ test("a small change uploads the pages around it, and what names them, and nothi
   const storage = memoryStorage(new Map());
   const temporary = join(folder, "temporary");
   await mkdir(temporary);
-  await publishSources(sources, storage, temporary);
+  const first = await publishSources(sources, storage, temporary);
   expect(await readdir(temporary)).toEqual([]);
+  const stored = (await listed(storage)).filter(({ key }) => hashIn(key) !== "");
+  const size = { objects: stored.length, bytes: stored.reduce((sum, { bytes }) => sum + bytes, 0) };
+  expect(first.uploaded).toEqual(size);
   await addMarkets(sources, 5);
   const counting = countingStorage(storage);
   const { uploaded, unchanged, total, changeRecord } = await publishSources(sources, counting, folder);
@@ -193,7 +202,7 @@ test("a small change uploads the pages around it, and what names them, and nothi
   // One at the new end and four at moments in between: each may touch its page, and the next where a cut moves.
   expect(under(layout.page.prefix)).toBeLessThanOrEqual(10);
   expect(under(layout.segment.prefix)).toBeLessThanOrEqual(5);
-  expect(under(layout.publicObject.prefix)).toBe(0);
+  for (const { prefix } of [layout.publicObject, layout.privateObject]) expect(under(prefix)).toBe(0);
   const beside = [layout.rows.prefix, layout.ids.prefix, layout.words.prefix, layout.origins.prefix];
   expect(beside.map(under)).toEqual(beside.map(() => under(layout.segment.prefix)));
   const archive = [layout.page.prefix, layout.segment.prefix, ...beside, layout.sourceFiles.prefix];

@@ -7,8 +7,8 @@ import { layout } from "../../../snapshots/store/layout.ts";
 import { newestCommit } from "../../../snapshots/store/log/commits.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
 import { withDuckDb } from "../../helpers/archive/sql.ts";
-import { publishCounted, type RunChoices } from "../../helpers/publish/editable-sources.ts";
 import { Files, one, outcomeOf } from "../../helpers/publish/market-files.ts";
+import { publishSources, type RunChoices } from "../../helpers/publish/sample-sources.ts";
 import { listed, memoryStorage } from "../../helpers/store/storages.ts";
 import { testFolder } from "../../helpers/store/test-folder.ts";
 import { faultsOf } from "../../helpers/store/verified.ts";
@@ -129,7 +129,7 @@ test(`after each of ${edits} random edits of a set of files, a run gives what on
         const files = await Files.create(sql, directory);
         const storage = memoryStorage(new Map());
         // The snapshot of the files as they are; undefined after a refusal, when they are mended.
-        let shown: string | undefined = (await publishCounted(directory, storage, folder)).report.snapshotId;
+        let shown: string | undefined = (await publishSources(directory, storage, folder)).snapshotId;
         const lost = new Set<string>();
         const seen = { unread: 0, refused: 0, published: 0, unchanged: 0 };
         for (const { kind, more, a, b, n, accident } of list) {

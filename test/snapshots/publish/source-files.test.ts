@@ -5,8 +5,8 @@ import { idHash } from "../../../snapshots/index/id-table.ts";
 import { sha256 } from "../../../snapshots/store/layout.ts";
 import { withDuckDb } from "../../helpers/archive/sql.ts";
 import { snapshotCommand } from "../../helpers/publish/commands.ts";
-import { publishCounted, type RunChoices } from "../../helpers/publish/editable-sources.ts";
 import { Files, one, outcomeOf } from "../../helpers/publish/market-files.ts";
+import { publishSources, type RunChoices } from "../../helpers/publish/sample-sources.ts";
 import { startSmallS3 } from "../../helpers/store/small-s3.ts";
 import { countingStorage, memoryStorage } from "../../helpers/store/storages.ts";
 import { testFolder } from "../../helpers/store/test-folder.ts";
@@ -63,7 +63,7 @@ test("a file that changes while others are taken over unread is refused at once;
     const directory = join(folder, "changing");
     const files = await Files.create(sql, directory);
     const storage = memoryStorage(new Map());
-    await publishCounted(directory, storage, folder);
+    await publishSources(directory, storage, folder);
     let [opened, closed] = [0, 0];
     const change: RunChoices["change"] = (sources) => {
       opened += 1;
