@@ -1,7 +1,5 @@
-import { execFile } from "node:child_process";
-import { appendFile, cp, readFile, rename, rm, symlink, truncate, utimes, writeFile } from "node:fs/promises";
+import { appendFile, cp, readFile, rename, rm, utimes, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { promisify } from "node:util";
 import { describe, expect, test } from "vitest";
 import { runScript } from "../../../snapshots/sources/duckdb/run-script.ts";
 import { quoted } from "../../../snapshots/sources/duckdb/sql-literals.ts";
@@ -9,7 +7,6 @@ import { inspectSources } from "../../../snapshots/sources/open-sources.ts";
 import { SourceRefusal, type Sources } from "../../../snapshots/sources/sources.ts";
 import {
   checkedRefusals,
-  readAll,
   refusalsOf,
   refusedBy,
   replaced,
@@ -25,60 +22,21 @@ const halves = { "markets/a": "FROM markets WHERE n < 20", "markets/b": "FROM ma
 async function readMarkets(sources: Sources, use: (rows: readonly unknown[]) => unknown = () => {}) {
   for await (const rows of sources.markets()) await use(rows);
 }
-const [unreadable, above] = [/^cannot be read: /, /^is a link to a folder that it lies in$/];
-const mkfifo = (args: string[]) => promisify(execFile)("mkfifo", args);
-const linked = (path: string, target: string) => rm(path, { force: true }).then(() => symlink(target, path));
+const unreadable = /^cannot be read: /;
 
-describe("files", () => {
-  test.each<[string, (path: string) => Promise<unknown>, RegExp, string?]>([
-    ["empty", (path) => truncate(path, 0), unreadable],
-    ["cut short by a byte", async (path) => truncate(path, (await readFile(path)).length - 1), unreadable],
-    ["cut in half", async (path) => truncate(path, (await readFile(path)).length >> 1), unreadable],
-    ["not Parquet", (path) => writeFile(path, "id,slug\n1,2\n"), unreadable],
-    ["a link to nothing", (path) => linked(path, "/nowhere/x.parquet"), /link to nothing/],
-    ["a link to itself", (path) => linked(path, "b.parquet"), /^is a link that leads back to itself$/],
-    ["a link to a folder above it", (path) => linked(join(path, "../up"), ".."), above, "markets/up/markets"],
-    [
-      "a pipe that nobody writes to",
-      (path) => rm(path).then(() => mkfifo([path])),
-      /^is not a regular file$/,
-    ],
-  ])("a file that is %s", async (_, damage, rule, file = "markets/b.parquet") => {
-    const directory = await fixtures.write({
-      "markets/a": "FROM markets",
-      "markets/b": "FROM markets WHERE n < 0",
-    });
-    await damage(join(directory, "markets/b.parquet"));
-    expect(await refusalsOf(directory)).toEqual([{ file, rule: expect.stringMatching(rule) }]);
-  });
+// Which files are none, and that links are followed, is in test/scripts/sessions/check.txt.
 
-  test("a damaged page names the file and the column", async () => {
-    const directory = await fixtures.write(halves, ", COMPRESSION zstd");
-    const path = join(directory, "markets/b.parquet");
-    const bytes = await readFile(path);
-    // The frame header of the first compressed page: column id.
-    const frame = bytes.indexOf(Buffer.from([0x28, 0xb5, 0x2f, 0xfd]));
-    bytes.fill(0xff, frame, frame + 4);
-    await writeFile(path, bytes);
-    expect(await refusalsOf(directory)).toEqual([
-      { file: "markets/b.parquet", column: "id", rule: expect.stringContaining("cannot be read") },
-    ]);
-  });
-
-  test("links are followed, also one in the place of the sources and one to a folder of files", async () => {
-    const directory = await fixtures.write({ "markets/own": "FROM markets WHERE n < 20" });
-    const elsewhere = await fixtures.write({ markets: "FROM markets WHERE n >= 20" });
-    await symlink(join(elsewhere, "markets.parquet"), join(directory, "markets/linked.parquet"));
-    expect((await readAll(directory)).markets).toHaveLength(40);
-    const linked = join(fixtures.folder, "linked");
-    await symlink(directory, linked);
-    expect((await readAll(linked)).markets).toHaveLength(40);
-    const both = await fixtures.write({ "markets/own": "FROM markets WHERE n < 20" });
-    await rename(elsewhere, join(fixtures.folder, "moved"));
-    await symlink(join(fixtures.folder, "moved"), join(both, "markets/2025"));
-    await rm(join(fixtures.folder, "moved/protocol_scores.parquet"));
-    expect((await readAll(both)).markets).toHaveLength(40);
-  });
+test("a damaged page names the file and the column", async () => {
+  const directory = await fixtures.write(halves, ", COMPRESSION zstd");
+  const path = join(directory, "markets/b.parquet");
+  const bytes = await readFile(path);
+  // The frame header of the first compressed page: column id.
+  const frame = bytes.indexOf(Buffer.from([0x28, 0xb5, 0x2f, 0xfd]));
+  bytes.fill(0xff, frame, frame + 4);
+  await writeFile(path, bytes);
+  expect(await refusalsOf(directory)).toEqual([
+    { file: "markets/b.parquet", column: "id", rule: expect.stringContaining("cannot be read") },
+  ]);
 });
 
 describe("a file that changes while it is read", () => {
