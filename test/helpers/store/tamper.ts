@@ -1,4 +1,3 @@
-import { publishedSite } from "../../../proxy/site/files.ts";
 import { filterValuesOf } from "../../../schemas/filters.ts";
 import type { HistoricalMarket } from "../../../schemas/records.ts";
 import {
@@ -23,7 +22,6 @@ import { layout, sha256 } from "../../../snapshots/store/layout.ts";
 import { entryOf, tileKey } from "../../../snapshots/store/log/tiles.ts";
 import { divideManifest, readScoreText, snapshotEntryOf } from "../../../snapshots/store/manifest.ts";
 import { referTo, seal } from "../../../snapshots/store/objects.ts";
-import { verify } from "../../../snapshots/verify/verify.ts";
 import { decodeRows } from "../archive/index-rows.ts";
 import { pageEnds, segmentEnds } from "../archive/odd-markets.ts";
 import { publishRecords, recordsOf } from "../publish/records.ts";
@@ -51,12 +49,6 @@ export async function goodStore(): Promise<Objects> {
   const { record } = await issueKey(storage, { plan: "developer", owner: "other", quota: 5 }, now);
   await revokeKey(storage, record.id, now);
   return objects;
-}
-
-/** The keys of the objects that verify finds fault with. */
-export async function faultyKeys(objects: Objects): Promise<string[]> {
-  const { faults } = await verify(memoryStorage(objects), () => {}, { site: publishedSite });
-  return faults.map((fault) => fault.key);
 }
 
 const parse = (bytes: Buffer | undefined): unknown => JSON.parse(String(bytes));

@@ -9,13 +9,13 @@ import { directoryStorage } from "../../../snapshots/store/backends/directory.ts
 import { layout } from "../../../snapshots/store/layout.ts";
 import { isWithdrawn, newestCommit, readCommit, withdraw } from "../../../snapshots/store/log/commits.ts";
 import { readManifest } from "../../../snapshots/store/manifest.ts";
-import { partsOf, unseal } from "../../../snapshots/store/objects.ts";
+import { unseal } from "../../../snapshots/store/objects.ts";
 import { type Storage, StorageError } from "../../../snapshots/store/storage.ts";
 import { verify } from "../../../snapshots/verify/verify.ts";
 import { startArchiveProxy } from "../../helpers/http/archive-proxy.ts";
 import { snapshotCommand } from "../../helpers/publish/commands.ts";
 import { publishRecords, recordsOf } from "../../helpers/publish/records.ts";
-import { changedStorage, contentOf, countingStorage, memoryStorage } from "../../helpers/store/storages.ts";
+import { changedStorage, countingStorage, memoryStorage } from "../../helpers/store/storages.ts";
 import { goodStore, replaceCommit } from "../../helpers/store/tamper.ts";
 import { testFolder } from "../../helpers/store/test-folder.ts";
 
@@ -140,22 +140,6 @@ describe("a rollback", () => {
     }
     expect(await rollBack(storage, 2)).toMatchObject({ entry: { commit: 4 } });
   });
-});
-
-test("publishing on hold is refused with the way on, also where a part of the manifest is lost", async () => {
-  const store = storeOfTwo();
-  const commit = await rollBack(store, 1);
-  const objects = await contentOf(store);
-  for (const key of partsOf(await readManifest(store, commit)).keys()) {
-    const bytes = (await store.get(key))!;
-    await store.delete(key);
-    const warnings: string[] = [];
-    const warn = (line: string) => void warnings.push(line);
-    await expect(publishContent(store, "B", { warn })).rejects.toThrow("publish with --resume");
-    expect(warnings).toEqual([`${key}: it is missing`]);
-    await store.put(key, bytes);
-    expect(await contentOf(store)).toEqual(objects);
-  }
 });
 
 test.for(["the same command", "a publish that is on hold"])(

@@ -4,7 +4,6 @@ import { compressPage } from "../../../snapshots/format/page.ts";
 import { diff } from "../../../snapshots/maintain/diff.ts";
 import { type PublishOptions, publish } from "../../../snapshots/publish/publish.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
-import { readCommit } from "../../../snapshots/store/log/commits.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
 import { verify } from "../../../snapshots/verify/verify.ts";
 import { addMarkets } from "../../helpers/archive/odd-markets.ts";
@@ -126,30 +125,6 @@ describe("one flipped bit in", () => {
     expect(report).toMatchObject({ outcome: "unchanged", uploaded: { objects: altered.length } });
     expect(warnings.map((line) => line.split(":")[0]).sort()).toEqual(altered.sort());
     expect(await faultsOf(storage)).toEqual([]);
-  });
-
-  test("a segment or a page does not make markets count as new that were there before", async () => {
-    for (const prefix of [layout.segment.prefix, layout.page.prefix]) {
-      const { storage } = await published();
-      for await (const { key } of storage.list(prefix)) await flip(storage, key);
-      const { changes } = await publishRecords(storage, [...recordsOf(60, 61), ...markets]);
-      expect(changes).toBeNull();
-      expect((await readCommit(storage, 2))!.changeCounts).toBeNull();
-    }
-    const { storage } = await published();
-    const { changes } = await publishRecords(storage, [...recordsOf(60, 61), ...markets]);
-    expect(changes?.markets).toMatchObject({ added: 1, changed: 0, removed: 0 });
-  });
-
-  test("the manifest does not put the guards to sleep", async () => {
-    const { storage } = await published();
-    for await (const { key } of storage.list(layout.manifest.prefix)) await flip(storage, key);
-    const publishing = (count: number) =>
-      publish({ ...runOptions, storage, sources: async () => sourcesOf(recordsOf(0, count), 700) });
-    const refusal = (needed: object) => ({ code: "GUARD_REFUSED", extras: { needed } });
-    await expect(publishing(30)).rejects.toMatchObject(refusal({ removed: 30 }));
-    await expect(publishing(120)).rejects.toMatchObject(refusal({ added: 60 }));
-    expect(await publishing(60)).toMatchObject({ outcome: "unchanged", commit: 1 });
   });
 
   test("no manifest that says more markets than its segments have makes a run take memory for them", async () => {

@@ -1,14 +1,10 @@
 import { describe, expect, test } from "vitest";
 import type { Manifest, SegmentRef } from "../../../schemas/store/stored-objects.ts";
 import { feedVersion, formatVersion } from "../../../schemas/versions.ts";
-import { diff } from "../../../snapshots/maintain/diff.ts";
-import { collectGarbage } from "../../../snapshots/maintain/gc.ts";
 import { layout, sha256 } from "../../../snapshots/store/layout.ts";
-import { readCommit } from "../../../snapshots/store/log/commits.ts";
 import { divideManifest, readManifest, readScoreText, scoreText } from "../../../snapshots/store/manifest.ts";
 import { partsOf, referTo } from "../../../snapshots/store/objects.ts";
-import { publishRecords, recordsOf } from "../../helpers/publish/records.ts";
-import { contentOf, countingStorage, listed, memoryStorage } from "../../helpers/store/storages.ts";
+import { countingStorage, memoryStorage } from "../../helpers/store/storages.ts";
 import type { Objects } from "../../helpers/store/tamper.ts";
 
 const ref = (name: string) => ({ hash: sha256(name), bytes: 100 });
@@ -158,24 +154,4 @@ describe("lines of scores are refused", () => {
   });
 });
 
-// That a run makes it anew is in test/snapshots/publish/damage.test.ts.
-test("a lost part stops a collection, where the manifest is still there", async () => {
-  const storage = memoryStorage(new Map());
-  await publishRecords(storage, recordsOf(0, 60));
-  await publishRecords(storage, recordsOf(0, 90));
-  const older = await readManifest(storage, (await readCommit(storage, 1))!);
-  const now = new Date("2030-01-01T00:00:00.000Z");
-  const options = { keepHours: 0, keepCommits: 2, now, dryRun: false };
-  const manifests = (await listed(storage, layout.manifest.prefix)).map(({ key }) => key);
-  for (const key of partsOf(older).keys()) {
-    const bytes = (await storage.get(key))!;
-    await storage.delete(key);
-    const before = await contentOf(storage);
-    await expect(collectGarbage(storage, options)).rejects.toThrow(`${key}: it is missing`);
-    await expect(collectGarbage(storage, options)).rejects.toThrow(`its manifest is ${manifests[0]}`);
-    await expect(diff(storage, "1", "2")).rejects.toThrow(`${key}: it is missing`);
-    expect(await contentOf(storage)).toEqual(before);
-    await storage.put(key, bytes);
-  }
-  await expect(collectGarbage(storage, options)).resolves.toMatchObject({ keptCommits: 2 });
-});
+// What becomes of a lost part is in test/snapshots/publish/damage.test.ts and test/scripts/sessions/damage.txt.
