@@ -4,7 +4,7 @@ import { filterValuesOf } from "../../../schemas/filters.ts";
 import type { HistoricalMarket } from "../../../schemas/records.ts";
 import { cuts } from "../../../snapshots/format/bytes.ts";
 import { compareKeys, type MarketKey } from "../../../snapshots/format/market-line.ts";
-import type { KeyRange, Sources } from "../../../snapshots/sources/sources.ts";
+import type { KeyRange, RenderedMarket, Sources } from "../../../snapshots/sources/sources.ts";
 import { isIn, market, sourceFileOf, sourcesOf } from "./records.ts";
 
 /** A market as tests of archives need it: its place, and what tells one content from another. */
@@ -40,25 +40,18 @@ export function sourcesOfRows(rows: readonly Row[]): Sources {
       yield rows.toSorted(compareKeys).map(({ id, resolvedAt }) => ({ id, resolvedAt, file: 1 }));
     },
     async *markets(_, range: Partial<KeyRange> = {}) {
-      yield rows
-        .filter((row) => isIn(range, row))
-        .map(({ id, resolvedAt, content }) => {
-          const question = `Is "${content}" said of ${id.slice(-2)}?`;
-          const time = new Date(resolvedAt).toISOString();
-          const told = {
-            category: "x",
-            composite: 500,
-            tier: "CAST",
-            content,
-            resolvedAt: time,
-            formulaVersion: "f",
-          };
-          const line = Buffer.from(JSON.stringify({ id, question, ...told }));
-          const digest = createHash("sha256").update(line).digest().readBigUInt64LE();
-          return { id, resolvedAt, digest, line, values, file: 1 };
-        });
+      yield rows.filter((row) => isIn(range, row)).map(rendered);
     },
   });
+}
+
+function rendered({ id, resolvedAt, content }: Row): RenderedMarket {
+  const question = `Is "${content}" said of ${id.slice(-2)}?`;
+  const told = { category: "x", composite: 500, tier: "CAST", content };
+  const time = new Date(resolvedAt).toISOString();
+  const line = Buffer.from(JSON.stringify({ id, question, ...told, resolvedAt: time, formulaVersion: "f" }));
+  const digest = createHash("sha256").update(line).digest().readBigUInt64LE();
+  return { id, resolvedAt, digest, line, values, file: 1 };
 }
 
 const endsPage = (id: string) => crc32(id) % cuts.pageModulus === 0;

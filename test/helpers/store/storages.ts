@@ -129,11 +129,12 @@ export function memoryStorage(objects: Map<string, Buffer>): Storage {
   };
 }
 
-/** Digests of all objects in a store by key, except for checked.json, which every run renews. */
+/** Digests of all objects in a store by key, but not what every run renews or a run in parts leaves for itself. */
 export async function contentOf(storage: Storage): Promise<Record<string, string>> {
   const content: Record<string, string> = {};
   for await (const { key } of storage.list("")) {
-    if (key !== layout.checked) content[key] = sha256((await storage.get(key))!);
+    if (key !== layout.checked && !key.startsWith(layout.runPlan.prefix))
+      content[key] = sha256((await storage.get(key))!);
   }
   return content;
 }

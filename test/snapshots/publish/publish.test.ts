@@ -7,31 +7,16 @@ import { addMarkets } from "../../helpers/archive/odd-markets.ts";
 import { publishRecords, recordsOf } from "../../helpers/publish/records.ts";
 import { publishSources, writeSources } from "../../helpers/publish/sample-sources.ts";
 import { Crash } from "../../helpers/store/faulty-store.ts";
-import {
-  changedStorage,
-  contentOf,
-  countingStorage,
-  listed,
-  memoryStorage,
-} from "../../helpers/store/storages.ts";
+import { changedStorage, countingStorage, listed, memoryStorage } from "../../helpers/store/storages.ts";
 import { testFolder } from "../../helpers/store/test-folder.ts";
 import { faultsOf } from "../../helpers/store/verified.ts";
 
 test("a dry run tells what would be done, and changes nothing", async () => {
-  const markets = recordsOf(0, 60);
-  const storage = memoryStorage(new Map());
-  const counting = countingStorage(storage);
-  const dry = await publishRecords(counting, markets, 700, { dryRun: true });
-  expect(counting.written()).toEqual([]);
-  const real = await publishRecords(storage, markets);
-  const { snapshotId, counts, total } = real;
-  const told = { outcome: "dry-run", snapshotId, counts, total };
-  expect(dry).toMatchObject({ ...told, wouldCommit: true, commit: 0 });
-  const before = await contentOf(storage);
-  const again = await publishRecords(storage, markets, 700, { dryRun: true });
-  const uploaded = { objects: 0, bytes: 0 };
-  expect(again).toMatchObject({ ...told, wouldCommit: false, commit: 1, uploaded });
-  expect(await contentOf(storage)).toEqual(before);
+  const storage = countingStorage(memoryStorage(new Map()));
+  const dry = await publishRecords(storage, recordsOf(0, 60), 700, { dryRun: true });
+  expect(storage.written()).toEqual([]);
+  const { snapshotId, counts, total } = await publishRecords(storage, recordsOf(0, 60));
+  expect(dry).toMatchObject({ outcome: "dry-run", wouldCommit: true, commit: 0, snapshotId, counts, total });
 });
 
 test("writes leaves, manifest, commit, log, public names, site, and the time of the run at last", async () => {

@@ -131,7 +131,6 @@ test(`after each of ${edits} random edits of a set of files, a run gives what on
         // The snapshot of the files as they are; undefined after a refusal, when they are mended.
         let shown: string | undefined = (await publishSources(directory, storage, folder)).snapshotId;
         const lost = new Set<string>();
-        const seen = { unread: 0, refused: 0, published: 0, unchanged: 0 };
         for (const { kind, more, a, b, n, accident } of list) {
           const names = await files.names();
           const place = { a: names[a % names.length]!, b: names[b % names.length]!, n };
@@ -156,23 +155,16 @@ test(`after each of ${edits} random edits of a set of files, a run gives what on
           if (shown !== undefined && kind.startsWith("=") && more?.startsWith("=") !== false)
             expect(run.snapshotId, what).toBe(shown);
           shown = run.snapshotId;
-          seen.unread += run.unread;
           if (run.refusal !== undefined) {
-            seen.refused += 1;
             await mend(files);
             continue;
           }
-          seen[run.outcome === "published" ? "published" : "unchanged"] += 1;
           const manifestOf = async (of: Storage) => (await newestCommit(of))!.manifest;
           if (run.outcome === "published")
             expect(await manifestOf(storage), what).toEqual(await manifestOf(alone));
         }
         // What a superseded snapshot has lost does not come back.
         expect((await faultsOf(storage)).filter(({ key }) => !lost.has(key))).toEqual([]);
-        if (edits >= 100) {
-          console.log(seen);
-          for (const count of Object.values(seen)) expect(count).toBeGreaterThan(10);
-        }
         await rm(directory, { recursive: true });
       },
     );

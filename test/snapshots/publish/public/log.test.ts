@@ -1,11 +1,10 @@
 import { beforeAll, describe, expect, test } from "vitest";
 import { decodeEntries, tilePath, tilesOf } from "../../../../snapshots/format/log-tiles.ts";
 import { encodeEntries, leafHash, treeHead } from "../../../../snapshots/format/tree.ts";
-import { rollback } from "../../../../snapshots/maintain/rollback.ts";
 import { updateLog } from "../../../../snapshots/publish/public/log.ts";
 import { listPublicTree } from "../../../../snapshots/publish/public/site.ts";
 import { layout } from "../../../../snapshots/store/layout.ts";
-import { newestCommit, readCommit, readLog } from "../../../../snapshots/store/log/commits.ts";
+import { newestCommit, readLog } from "../../../../snapshots/store/log/commits.ts";
 import { entryOf, LogTree } from "../../../../snapshots/store/log/tiles.ts";
 import type { Storage } from "../../../../snapshots/store/storage.ts";
 import { append, treeBefore } from "../../../helpers/store/appended-commits.ts";
@@ -58,34 +57,6 @@ async function expectLog(objects: Objects): Promise<void> {
 
 const logKeys = (objects: Objects) =>
   [...objects.keys()].filter((key) => key.startsWith(layout.logTile.prefix)).sort();
-
-test("every publish and rollback adds an entry that tells no secret", async () => {
-  const objects: Objects = new Map();
-  const storage = memoryStorage(objects);
-  await publishOld(storage);
-  await publishNew(storage);
-  await rollback(storage, "1", () => new Date("2027-01-01T00:00:00.000Z"));
-  await expectLog(objects);
-  const bundle = objects.get(layout.logTile("entries/000.p/3"))!;
-  const [, , last] = decodeEntries(bundle)!.map((entry) => JSON.parse(String(entry)));
-  const commit = (await newestCommit(storage))!;
-  const first = (await readCommit(storage, 1))!;
-  const { snapshotId, archiveRoot, scoresRoot, indexRoot, feedVersion, counts } = first.entry;
-  expect(Object.entries(last)).toEqual([
-    ["commit", 3],
-    ["feedVersion", feedVersion],
-    ["snapshotId", snapshotId],
-    ["archiveRoot", archiveRoot],
-    ["scoresRoot", scoresRoot],
-    ["indexRoot", indexRoot],
-    ["counts", { markets: counts.markets, protocols: counts.protocols }],
-    ["publishedAt", "2027-01-01T00:00:00.000Z"],
-    ["withdrawn", [[2, 2]]],
-    ["record", commit.digest],
-  ]);
-  for (const { manifest } of await readLog(storage)) expect(String(bundle)).not.toContain(manifest.hash);
-  expect(await faultsOf(storage)).toEqual([]);
-});
 
 describe("a run", () => {
   test("brings the log to each size, on both sides of a full tile, and needs few requests for it", async () => {
