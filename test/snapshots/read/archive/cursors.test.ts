@@ -97,26 +97,6 @@ describe("a cursor", () => {
     expect(idsOf(next)).toEqual(expected.slice(19, 23));
   });
 
-  test.for<[code: string, parameter: string, beside: Partial<Query>, detail: string]>([
-    ["CURSOR_MISMATCH", "category", { category: "politics" }, 'the cursor has "crypto", not "politics"'],
-    ["CURSOR_MISMATCH", "min_oracle", { min_oracle: 11 }, 'the cursor has "10", not "11"'],
-    ["CURSOR_MISMATCH", "to", { to: undefined }, 'the cursor has "2025-01-10T23:59:59.999Z", not nothing'],
-    ["CURSOR_MISMATCH", "tier", { tier: "RAW" }, 'the cursor has nothing, not "RAW"'],
-    ["INVALID_PARAMETER", "page", { page: 2 }, ""],
-    ["INVALID_PARAMETER", "pageSize", { pageSize: 501 }, ""],
-  ])(
-    "is refused with other things beside it, which are named: %s %s",
-    async ([code, parameter, beside, detail]) => {
-      const cursor = await cursorOf({ ...filters, pageSize: 15 });
-      const given = Object.entries({ ...filters, ...beside, cursor }).filter(
-        ([, value]) => value !== undefined,
-      );
-      const problem = await proxy.problem(Object.fromEntries(given) as Query);
-      expect(problem).toMatchObject({ status: 400, code, parameter });
-      expect(problem.detail).toContain(detail && `${parameter}: ${detail}`);
-    },
-  );
-
   describe("that is changed in any way", () => {
     /** The page that the fields of a cursor ask for; each of them must be true of its market, which must match. */
     function expectedPage([commit, snapshotId, ordinal, time, id, pageSize, canonical]: Fields): string[] {
@@ -173,7 +153,7 @@ describe("a cursor", () => {
           expect([400, 410]).toContain(answer.status);
           problemOf(answer);
         }),
-        { numRuns: 500 },
+        { numRuns: 250 },
       );
     });
   });
@@ -209,7 +189,7 @@ describe("a cursor whose snapshot is not kept", () => {
     await publishRecords(storage, before);
     const proxy = await startArchiveProxy(storage);
     for (const query of [{}, { category: "crypto" }, { disputed: "false", min_oracle: 30, outcome: "Yes" }])
-      for (const page of await pagesOf(cursorWalk(proxy, { ...query, pageSize: 3 })))
+      for (const page of await pagesOf(cursorWalk(proxy, { ...query, pageSize: 4 })))
         if (page.nextCursor) held.push({ query, cursor: page.nextCursor, last: page.markets.at(-1)! });
     await proxy.stop();
     await publishRecords(storage, after);
@@ -292,8 +272,8 @@ describe("a cursor whose snapshot is not kept", () => {
     for (const key of gone) {
       const proxy = await proxyWithout(key);
       const outcomes = new Set<string>();
-      for (const [place, one] of held.filter((_, place) => place % 3 === 0).entries()) {
-        const pageSize = [500, 3][place % 2]!;
+      for (const [place, one] of held.filter((_, place) => place % 5 === 0).entries()) {
+        const pageSize = [500, 4][place % 2]!;
         const answer = await proxy.get({ cursor: one.cursor, ...(pageSize === 500 && { pageSize }) });
         const rows = await proxy.get({ cursor: one.cursor, skip: place % 2 }, allRows[place % 4 < 2 ? 0 : 1]);
         for (const each of [answer, rows]) outcomes.add(outcome(each));
