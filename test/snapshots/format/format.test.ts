@@ -2,7 +2,7 @@ import { constants, crc32, deflateRawSync, gunzipSync } from "node:zlib";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { feedVersion } from "../../../schemas/versions.ts";
-import { Cutter, compareBytes, writeText } from "../../../snapshots/format/bytes.ts";
+import { Cutter } from "../../../snapshots/format/bytes.ts";
 import {
   combineCrc,
   compressPiece,
@@ -35,34 +35,6 @@ import { leafHash, pageRootOf } from "../../../snapshots/format/tree.ts";
 import { sha256 } from "../../../snapshots/store/layout.ts";
 import { judgePage } from "../../../snapshots/verify/page-check.ts";
 import { recordsOf } from "../../helpers/publish/records.ts";
-
-const text = fc.oneof(
-  fc.string({ unit: "binary" }),
-  fc.string({ unit: fc.constantFrom("a", "\x7f", "\x80") }),
-);
-
-test("a text is written in UTF-8 where it belongs, and nothing around it", () => {
-  fc.assert(
-    fc.property(text, fc.nat(3), (text, start) => {
-      const written = Buffer.from(text);
-      const bytes = Buffer.alloc(start + written.length + 3, 0xee);
-      expect(writeText(text, bytes, start)).toBe(start + written.length);
-      const around = (length: number) => Buffer.alloc(length, 0xee);
-      expect(bytes).toEqual(Buffer.concat([around(start), written, around(3)]));
-    }),
-  );
-});
-
-test("bytes are ordered by the first that differs, and a beginning comes before what it begins", () => {
-  const bytes = fc.uint8Array({ max: 2, maxLength: 4 });
-  fc.assert(
-    fc.property(bytes, bytes, fc.nat(4), (a, b, most) => {
-      const length = Math.min(a.length, most);
-      const expected = Buffer.compare(a.subarray(0, length), b);
-      expect(Math.sign(compareBytes(a, length, b))).toBe(expected);
-    }),
-  );
-});
 
 // Without `size` fast-check makes arrays of some ten elements, whatever their maximum.
 const bytes = fc.uint8Array({ maxLength: 3000, size: "max" }).map((array) => Buffer.from(array));
@@ -203,9 +175,19 @@ function pageOf(parts: readonly { raw: Buffer; bytes: Buffer }[]) {
   return { runs, stored: joinRuns(pieces, frame) };
 }
 
-test("a page that was compressed in another way is as good, and one with another byte around its runs is not", () => {
-  const { stored, runs } = pageWith(deflateRawSync(second!, flushed));
-  expect(readWholePage(stored, runs)).toEqual(lines);
+test.each<[what: string, isWhole: boolean, bytes: Buffer]>([
+  ["stands alone, however it was compressed,", true, deflateRawSync(second!, flushed)],
+  [
+    "refers to the one before it",
+    false,
+    deflateRawSync(second!, { ...flushed, dictionary: Buffer.concat([first!, separator]) }),
+  ],
+  ["ends the stream", false, deflateRawSync(second!)],
+  ["does not end where a byte does", false, deflateRawSync(second!, flushed).subarray(0, -4)],
+])("a page with a run that %s is read whole: %s", (_, isWhole, bytes) => {
+  const { stored, runs } = pageWith(bytes);
+  expect(readWholePage(stored, runs)).toEqual(isWhole ? lines : undefined);
+  // With another byte around its runs it is not, either.
   stored[stored.length - 1]! ^= 1;
   expect(readWholePage(stored, runs)).toBeUndefined();
 });
@@ -227,23 +209,6 @@ test("runs of other lengths make the same page, which verify refuses, since read
     reason: "its page table is wrong about the runs of page",
   });
   expect(judged(pageWith(deflateRawSync(second!, flushed)))).toHaveProperty("rows.length", 32);
-});
-
-test("a run that refers to the one before it does not stand alone, though the page can be unpacked", () => {
-  const dictionary = Buffer.concat([first!, separator]);
-  const { stored, runs } = pageWith(deflateRawSync(second!, { ...flushed, dictionary }));
-  expect(gunzipSync(stored)).toEqual(pageText(lines));
-  expect(readWholePage(stored, runs)).toBeUndefined();
-});
-
-test.each([
-  ["ends the stream", deflateRawSync(second!)],
-  ["does not end where a byte does", deflateRawSync(second!, flushed).subarray(0, -4)],
-])("a page cannot be unpacked where a run %s, though that can be read alone", (_, bytes) => {
-  const { stored, runs } = pageWith(bytes);
-  expect(readRun("", stored, { markets: 32, runs }, 1)).toEqual(lines.slice(16));
-  expect(() => gunzipSync(stored)).toThrow();
-  expect(readWholePage(stored, runs)).toBeUndefined();
 });
 
 describe("a cutter", () => {

@@ -8,7 +8,6 @@ import { encodeWords } from "../../../snapshots/index/encode-words.ts";
 import { columnsOf, type IndexRow, judgeHeader } from "../../../snapshots/index/index-header.ts";
 import { createLabelTables, parseIndexHeader } from "../../../snapshots/index/index-reader.ts";
 import {
-  addRowsByFile,
   decodeOrigins,
   encodeOrigins,
   encodeSegment,
@@ -211,20 +210,9 @@ describe("a column of labels", () => {
 describe("origins", () => {
   const hashes = Array.from({ length: 9 }, (_, n) => String((n * 7) % 9).repeat(64));
 
-  test("are a count, hashes in ascending order, and slices", () => {
-    const [low, high] = ["0f".repeat(32), "f0".repeat(32)] as const;
+  test("list hashes in ascending order", () => {
+    const [low, high] = ["0f".repeat(32), "f0".repeat(32)];
     expect(encodeOrigins([1, 2, 2], [high, low]).toString("hex")).toBe(`02000000${low}${high}01000000`);
-    expect(encodeOrigins([2], [high, low]).toString("hex")).toBe(`01000000${low}`);
-    const origins = decodeOrigins("it", encodeOrigins([1, 2, 2], [high, low]), 3);
-    expect(Array.from(origins.places, (place) => origins.hashes[place])).toEqual([high, low, low]);
-    const rowsOf = new Map([[low, 3]]);
-    addRowsByFile(rowsOf, origins);
-    expect(rowsOf).toEqual(
-      new Map([
-        [low, 5],
-        [high, 1],
-      ]),
-    );
   });
 
   test("that are cut, longer, or name a file that they do not list are refused", () => {
