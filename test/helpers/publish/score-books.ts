@@ -1,7 +1,5 @@
-import { ScoreList } from "../../../schemas/envelopes.ts";
-import { listEntryOf, type ProtocolScore, type ScoreListEntry } from "../../../schemas/records.ts";
+import { listEntryOf, type ProtocolScore } from "../../../schemas/records.ts";
 import type { ScoreChange } from "../../../schemas/rooms/feed.ts";
-import { layout } from "../../../snapshots/store/layout.ts";
 import { newestCommit } from "../../../snapshots/store/log/commits.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
 import { marketsOf, publishRecords, score, scoreRowsOf, sourcesOf } from "./records.ts";
@@ -51,10 +49,4 @@ export async function changesBetween(storage: Storage, before: Book, after: Book
     changes.push({ type, slug, snapshotId, publishedAt, previous, current } as ScoreChange);
   }
   return changes;
-}
-
-/** The rows of GET /scores that a store shows, by slug. */
-export async function rowsShown(storage: Storage): Promise<Map<string, ScoreListEntry>> {
-  const { scores } = ScoreList.parse(JSON.parse(String(await storage.get(layout.stableScoreList))));
-  return new Map(scores.map((row) => [row.slug, row]));
 }
