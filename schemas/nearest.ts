@@ -23,7 +23,7 @@ export function nearest(text: string, candidates: Iterable<string>): string | un
  * How many characters have to be inserted, left out, replaced or swapped with their neighbour to turn one text into the
  * other (optimal string alignment: no character is touched twice). Infinity when they are more than `most`.
  */
-export function typingErrors(from: string, to: string, most = Number.POSITIVE_INFINITY): number {
+function typingErrors(from: string, to: string, most = Number.POSITIVE_INFINITY): number {
   if (Math.abs(from.length - to.length) > most) return Number.POSITIVE_INFINITY;
   let [beforeLast, last]: number[][] = [[], Array.from({ length: to.length + 1 }, (_, column) => column)];
   for (let row = 1; row <= from.length; row += 1) {
