@@ -83,22 +83,19 @@ describe("the API's description", () => {
   });
 
   test("says which way every score points, where it stands", () => {
-    const Described = z.looseObject({ description: z.string().optional() });
-    const Schema = z.looseObject({ properties: z.record(z.string(), Described) });
-    const of = (name: string) => Schema.parse(document.components?.schemas?.[name]).properties;
-    for (const schema of ["ScoreListEntry", "ScorePoint", "ProtocolScore"]) {
-      const { bri, forgeScale, confidence, delta } = of(schema);
-      expect([bri, forgeScale, confidence, delta].map((field) => field?.description)).toEqual(
-        [meanings.bri, meanings.tier, meanings.confidence, meanings.delta].map(({ meaning }) => meaning),
-      );
-    }
-    expect(of("ProtocolScore").dimensions?.description).toContain(meanings.protocolDimension.meaning);
-    const { composite, tier, topRiskDriver, dimensions } = of("HistoricalMarket");
-    expect([composite, tier, topRiskDriver].map((field) => field?.description)).toEqual(
-      [meanings.composite, meanings.tier, meanings.topRiskDriver].map(({ meaning }) => meaning),
-    );
-    expect(dimensions?.description).toContain(meanings.marketDimension.meaning);
-    expect(of("MarketDimension").score?.description).toBe(meanings.marketDimension.meaning);
+    const Schema = z.looseObject({ properties: z.record(z.string(), z.looseObject({})) });
+    const described = (name: string, field: string) =>
+      Schema.parse(document.components?.schemas?.[name]).properties[field]?.description;
+    const { bri, tier, confidence, delta, composite, topRiskDriver } = meanings;
+    for (const name of ["ScoreListEntry", "ScorePoint", "ProtocolScore"])
+      for (const [field, { meaning }] of Object.entries({ bri, forgeScale: tier, confidence, delta }))
+        expect([name, field, described(name, field)]).toEqual([name, field, meaning]);
+    for (const [field, { meaning }] of Object.entries({ composite, tier, topRiskDriver }))
+      expect(described("HistoricalMarket", field)).toBe(meaning);
+    const { protocolDimension, marketDimension } = meanings;
+    expect(described("ProtocolScore", "dimensions")).toContain(protocolDimension.meaning);
+    expect(described("HistoricalMarket", "dimensions")).toContain(marketDimension.meaning);
+    expect(described("MarketDimension", "score")).toBe(marketDimension.meaning);
     for (const { meaning } of Object.values(meanings)) expect(document.info.description).toContain(meaning);
   });
 

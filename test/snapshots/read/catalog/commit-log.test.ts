@@ -146,17 +146,15 @@ describe("the log of commits", () => {
   });
 });
 
-test.each([
-  ["the newest", 200],
-  ["one 30 below it", 170],
-  ["one far below it", 1],
-  ["one that the store lacks", 10_000],
-])("the newest commit is found in a few requests where checked.json names %s", async (_, commit) => {
+test("the newest commit is found in a few requests whatever commit checked.json names", async () => {
   const { storage, objects } = await logOf(200);
-  objects.set(layout.checked, seal({ checkedAt: timeOf(1), commit, outcome: "published" }));
-  const counted = countingStorage(storage);
-  expect((await newestCommit(counted))?.entry.commit).toBe(200);
-  expect(counted.calls.length).toBeLessThan(40);
+  // The last of them is one that the store lacks.
+  for (const commit of [200, 170, 1, 10_000]) {
+    objects.set(layout.checked, seal({ checkedAt: timeOf(1), commit, outcome: "published" }));
+    const counted = countingStorage(storage);
+    expect([commit, (await newestCommit(counted))?.entry.commit]).toEqual([commit, 200]);
+    expect(counted.calls.length).toBeLessThan(40);
+  }
 });
 
 test("the newest of 200,000 commits is found, as of a few", async () => {
