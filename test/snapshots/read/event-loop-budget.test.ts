@@ -19,11 +19,11 @@ import { Catalog } from "../../../snapshots/read/catalog/catalog.ts";
 import { type ChangeTexts, readChanges } from "../../../snapshots/read/changes/change-lines.ts";
 import { scoreReader } from "../../../snapshots/read/feed/score-change-log.ts";
 import { directoryStorage } from "../../../snapshots/store/backends/directory.ts";
-import type { Storage } from "../../../snapshots/store/storage.ts";
 import { archiveQuery, rowsQuery } from "../../helpers/archive/query.ts";
 import { startArchiveProxy } from "../../helpers/http/archive-proxy.ts";
 import { bearer, call, until } from "../../helpers/http/proxy-client.ts";
 import { market, publishRecords, score } from "../../helpers/publish/records.ts";
+import { aroundCalls } from "../../helpers/store/storages.ts";
 import { testFolder } from "../../helpers/store/test-folder.ts";
 
 const scattered = 200;
@@ -51,13 +51,10 @@ test("heavy work is open to others while one owner's requests wait for the store
   const { key } = await issueKey(storage, { plan: "aegis", owner: "other" }, new Date(Date.UTC(2030, 0)));
   const held = Promise.withResolvers<void>();
   let holding = false;
-  const slow: Storage = {
-    ...storage,
-    get: async (name, options) => {
-      if (holding) await held.promise;
-      return storage.get(name, options);
-    },
-  };
+  const slow = aroundCalls(storage, async (work, { operation }) => {
+    if (holding && operation === "get") await held.promise;
+    return work();
+  });
   const proxy = await startArchiveProxy(slow);
   const asked = new URL(proxy.address);
   const ask = (query: string, headers: Record<string, string>) =>
