@@ -247,6 +247,7 @@ function check(
   const rates = Object.keys(headers).filter((name) => name.includes("ratelimit"));
   if (status === 401 || status === 204) expect([what, rates]).toEqual([what, []]);
   if (status !== 204) expect(headers).not.toHaveProperty("access-control-allow-methods");
+  expect(headers).not.toHaveProperty("set-cookie");
   const path = /^\w+ ([^? ]*)/.exec(written(line))?.[1] ?? "";
   const whole = wholes.get(path) ?? Buffer.alloc(0);
   const [range, from = 0, to = whole.length] =

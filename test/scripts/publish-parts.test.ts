@@ -1,5 +1,6 @@
 import type { ChildProcess } from "node:child_process";
 import { existsSync, readFileSync } from "node:fs";
+import { mkdir, readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { beforeAll, describe, expect, test } from "vitest";
@@ -69,7 +70,9 @@ describe("publish in parts", () => {
     let workers: string[] = [];
     let stopped: ChildProcess | undefined;
     const args = ["publish", "--sources", "sources", "--store", "stopped", "--workers", "2"];
-    await scriptProcess("snapshot", args, { from: folder }, (child) => {
+    const temporary = join(folder, "temporary");
+    await mkdir(temporary);
+    await scriptProcess("snapshot", args, { from: folder, env: { TMPDIR: temporary } }, (child) => {
       child.stderr!.on("data", (said) => {
         if (stopped || !/^part \d: /m.test(String(said))) return;
         stopped = child;
@@ -81,6 +84,7 @@ describe("publish in parts", () => {
     expect(workers.length).toBeGreaterThan(0);
     // They remove their temporary folders first.
     while (workers.some((pid) => existsSync(`/proc/${pid}/exe`))) await delay(10);
+    expect(await readdir(temporary)).toEqual([]);
     expect(existsSync(join(folder, "stopped", layout.commit.prefix))).toBe(false);
   });
 

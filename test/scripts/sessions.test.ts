@@ -35,6 +35,7 @@ const given = {
   "ours.key": keyText("prs.example/scores"),
   "quantum.key": keyText("prs.example/scores", "", "ml-dsa-44"),
   "renamed.key": keyText("prs.example/renamed", "", "ml-dsa-44"),
+  "next.key": keyText("prs.example/scores", "other"),
   "other.key": keyText("other"),
   "witness.key": keyText("w", "", "cosignature-ed25519"),
   "ours.pub": verifierText(testKey()),
