@@ -102,13 +102,6 @@ describe("the API's description", () => {
   // test/schemas/openapi-examples.test.ts makes one of them, and asks for every media type; openapi-typescript 7.13.0 with openapi-fetch 0.17.0 and
   // @hey-api/openapi-ts 0.99.0 were tried by hand, since they need the compiler of TypeScript 5.
   describe("suits generators of clients:", () => {
-    test("a WebSocket is no operation", () => {
-      const item = document.paths?.[endpoints.scoreFeed.path];
-      expect(Object.keys(item ?? {}).sort()).toEqual(["summary", "x-websocket"]);
-      expect(document.info.description).toContain(`\`WS ${endpoints.scoreFeed.path}\``);
-      expect(document.info.description).toContain(operationOf(endpoints.scoreFeed)!.description);
-    });
-
     test("a schema has one type or none, and no alternatives that have no names", () => {
       const faults: string[] = [];
       const look = (at: string, node: unknown): void => {

@@ -144,17 +144,6 @@ describe("tiles give", () => {
       { numRuns: 40 },
     );
   });
-
-  test("the same where a partial tile gave way to the full one", async () => {
-    const readTile = async (level: number, index: number, width: number) =>
-      stored.get(tilePath({ level, index, width }));
-    for (const end of [1, 255, 257, 300, 700]) {
-      expect(await headFromTiles(readTile, end)).toEqual(heads[end - 1]);
-      const path = await consistencyFromTiles(readTile, 1, end);
-      const [before, after] = [1, end].map((n) => ({ size: n, head: heads[n - 1]! }));
-      expect(isConsistent(before!, after!, path)).toBe(true);
-    }
-  });
 });
 
 describe("refused are", () => {

@@ -1,8 +1,7 @@
 import { beforeAll, describe, expect, test } from "vitest";
-import { historyDays } from "../../../../schemas/envelopes.ts";
 import { forgeTiers } from "../../../../schemas/versions.ts";
 import { rollback } from "../../../../snapshots/maintain/rollback.ts";
-import { commitAsOf, planSince, publishedAt, whileKept } from "../../../../snapshots/read/answer.ts";
+import { commitAsOf, publishedAt, whileKept } from "../../../../snapshots/read/answer.ts";
 import { publicStatus, statusOf } from "../../../../snapshots/read/archive/counts.ts";
 import { Catalog, type CatalogOptions } from "../../../../snapshots/read/catalog/catalog.ts";
 import { CorruptObjectError, MissingObjectError } from "../../../../snapshots/store/errors.ts";
@@ -251,15 +250,6 @@ describe("looking back", () => {
     await catalog.refresh();
     expect((await commitAsOf(catalog, { time: now })).commit).toBe(6);
     expect((await commitAsOf(catalog, { time: now - 1 })).commit).toBe(3);
-  });
-
-  test("takes Aegis beyond what a history goes back", () => {
-    const bound = day(7 - historyDays).getTime();
-    expect([undefined, bound, bound - 1].map((time) => planSince(time, day(7).getTime()))).toEqual([
-      "developer",
-      "developer",
-      "aegis",
-    ]);
   });
 
   test("tells of a snapshot that is kept what went wrong", async () => {
