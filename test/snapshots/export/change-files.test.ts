@@ -53,6 +53,16 @@ async function unexported(objects = new Map<string, Buffer>()) {
   return { objects, storage, snapshotId };
 }
 
+/** A store whose publisher signs what it commits and exports. */
+function signedStore() {
+  const objects = new Map<string, Buffer>();
+  const storage = memoryStorage(objects);
+  const signing = { key: testKey(), trusted: [testKey()] };
+  const commit = (round: number) =>
+    publishRecords(storage, recordsOf(0, 20 + round), 700 + round, { signing });
+  return { objects, storage, commit, run: () => exportNewest(storage, folder, { changes: true, signing }) };
+}
+
 describe("exported changes", () => {
   test("are kept with the change records, and collected with them", async () => {
     const { storage, collect, pass } = timedStore();
@@ -126,12 +136,8 @@ describe("exported changes", () => {
   });
 
   test("need the signature of a key that is trusted, as the export does, and are made again without it", async () => {
-    const objects = new Map<string, Buffer>();
-    const storage = memoryStorage(objects);
-    const signing = { key: testKey(), trusted: [testKey()] };
-    for (const round of [0, 1])
-      await publishRecords(storage, recordsOf(0, 20 + round), 700 + round, { signing });
-    const run = () => exportNewest(storage, folder, { changes: true, signing });
+    const { objects, storage, commit, run } = signedStore();
+    for (const round of [0, 1]) await commit(round);
     const trust = new Trust([testKey()]);
     const faults = async () => (await verify(storage, () => {}, { trust })).faults.map((fault) => fault.key);
     const { snapshotId } = await run();
@@ -145,7 +151,7 @@ describe("exported changes", () => {
       for (const sign of [
         undefined,
         signRecord(testKey("other.example"), `${what} ${name}`),
-        signRecord(signing.key, `${what} ${"0".repeat(64)}`),
+        signRecord(testKey(), `${what} ${"0".repeat(64)}`),
       ]) {
         objects.set(key, seal({ ...sound, files: [] }, sign));
         expect(await faults()).toEqual([key]);
@@ -156,12 +162,7 @@ describe("exported changes", () => {
   });
 
   test("go back past an export that nobody signed", async () => {
-    const key = testKey();
-    const storage = memoryStorage(new Map());
-    const signing = { key, trusted: [key] };
-    const run = () => exportNewest(storage, folder, { changes: true, signing });
-    const commit = (round: number) =>
-      publishRecords(storage, recordsOf(0, 20 + round), 700 + round, { signing });
+    const { storage, commit, run } = signedStore();
     const { snapshotId: first } = await commit(0);
     await run();
     const { snapshotId } = await commit(1);
