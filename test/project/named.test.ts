@@ -253,10 +253,16 @@ describe("settings", () => {
     expect(new Set(read).size).toBeGreaterThan(8);
   });
 
-  test.each(names)("and options that the help of %s names are there", async (name) => {
-    const { stdout } = await runCommand(name, ["--help"], { from: root });
-    expect(capitalsIn(stdout).filter((capitals) => !known.includes(capitals))).toEqual([]);
-    expect(optionsIn(stdout).filter((option) => !allOptions.has(option))).toEqual([]);
+  test.each(names)("and options that the help of %s names are there, and all of its own", async (name) => {
+    for (const { name: word, options } of commandsOf(name)) {
+      const { stdout } = await runCommand(name, [word, "-h"].filter(Boolean), { from: root });
+      expect(capitalsIn(stdout).filter((capitals) => !known.includes(capitals))).toEqual([]);
+      expect(optionsIn(stdout).filter((option) => !allOptions.has(option))).toEqual([]);
+      for (const [option, { required, default: usual = "" }] of Object.entries(options))
+        expect(stdout).toMatch(
+          new RegExp(`^ *--${option} .*\\(${required ? "required" : `default: ${usual}.*`}\\)$`, "m"),
+        );
+    }
   });
 });
 
