@@ -14,14 +14,8 @@ const program = findChromium();
 describe.skipIf(!program)("the archive recomputed in Chromium", () => {
   const site = serveSite();
 
-  /** The archive with a key, once its markets and counts are there. */
-  async function openArchive(query = "", { faulty = false, home = site.home, key = site.aegis } = {}) {
-    // What one reader's browser has fetched of the index it would keep for the next.
-    const ways = { key, faulty, alone: true };
-    const reader = await visit({ browser: site.browser, home }, `#/archive${query}`, ways);
-    await reader.archive.settled();
-    return reader;
-  }
+  // What one reader's browser has fetched of the index it would keep for the next.
+  const alone = () => ({ key: site.aegis, alone: true });
 
   async function recomputed({ recompute, archive }: Visit, trust = ""): Promise<void> {
     await recompute.start(trust);
@@ -42,7 +36,7 @@ describe.skipIf(!program)("the archive recomputed in Chromium", () => {
       "?show=score&compare=bri-pm-v1&compare=bri-pm-v2",
       "?q=finis*+ahead&outcome=Yes",
     ];
-    const reader = await openArchive("?show=file");
+    const reader = await visit(site, "#/archive?show=file", alone());
     const { page, asked, faults, archive, recompute } = reader;
     const served = [];
     for (const query of queries) {
@@ -79,7 +73,7 @@ describe.skipIf(!program)("the archive recomputed in Chromium", () => {
   });
 
   test("a brush draws what it would lead to as it moves, and asks nobody", async () => {
-    const reader = await openArchive("?show=score");
+    const reader = await visit(site, "#/archive?show=score", alone());
     const { asked, archive, recompute } = reader;
     const [composite, months] = [archive.histogram("min_composite"), archive.histogram("from")];
     const expectTotal = async (words: string) => expect.poll(() => archive.count.textContent()).toBe(words);
@@ -108,7 +102,7 @@ describe.skipIf(!program)("the archive recomputed in Chromium", () => {
   });
 
   test("a changed byte and a list longer than what was counted are refused, and no number is marked", async () => {
-    const reader = await openArchive("", { faulty: true });
+    const reader = await visit(site, "#/archive", { ...alone(), faulty: true });
     const { page, faults, archive, recompute, shell } = reader;
     const before = await archive.numbers();
     await page.route(sections, async (route) => {
@@ -158,8 +152,8 @@ describe.skipIf(!program)("the archive recomputed in Chromium", () => {
     const records = (count: number) => marketsOf(0, count);
     await publishRecords(own.storage, records(40), 700, { signing });
     await until("the proxy to be ready", async () => (await own.get("/readyz")).status === 200);
-    const home = `http://127.0.0.1:${own.port}/`;
-    const reader = await openArchive("", { home, key: await own.issue() });
+    const served = { browser: site.browser, home: `http://127.0.0.1:${own.port}/` };
+    const reader = await visit(served, "#/archive", { key: await own.issue(), alone: true });
     const { page, archive, asked, recompute, shell } = reader;
     const trust = verifierText(testKey());
     // A key that did not sign the log, and something that is none.

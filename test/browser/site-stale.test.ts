@@ -14,13 +14,6 @@ const program = findChromium();
 describe.skipIf(!program)("the site shows figures of what it says they are of:", () => {
   const site = serveSmallSite();
 
-  /** The archive with a key, once its markets and counts are there. */
-  async function openArchive(query = "", { faulty = false, home = site.home, key = site.aegis } = {}) {
-    const reader = await visit({ browser: site.browser, home }, `#/archive${query}`, { key, faulty });
-    await reader.archive.settled();
-    return reader;
-  }
-
   const statusOf = async (proxy: TestProxy) => (await proxy.get("/api/v1/status")).json();
 
   /** A store and service of a test's own, where newer data can be published. */
@@ -59,7 +52,10 @@ describe.skipIf(!program)("the site shows figures of what it says they are of:",
   ])(
     "when %s, no figure of another query is left, and a retry is in sight",
     async (_, words, addresses, fail) => {
-      const { page, archive, shell } = await openArchive("?pageSize=10", { faulty: true });
+      const { page, archive, shell } = await visit(site, "#/archive?pageSize=10", {
+        key: site.aegis,
+        faulty: true,
+      });
       expect((await archive.figures()).length).toBeGreaterThan(30);
       await page.route(addresses, fail);
       await archive.turn("Last");
@@ -88,7 +84,7 @@ describe.skipIf(!program)("the site shows figures of what it says they are of:",
   }
 
   test("while the answers are under way, the figures of the query before are grey", async () => {
-    const { page, archive } = await openArchive();
+    const { page, archive } = await visit(site, "#/archive", { key: site.aegis });
     const held = await holdCounts(page);
     await archive.choice("category", "Crypto").click();
     await expect.poll(() => archive.count.textContent()).toBe("20 markets match");
@@ -100,7 +96,7 @@ describe.skipIf(!program)("the site shows figures of what it says they are of:",
   test.each(["release", "refuse"] as const)(
     "a drag in a histogram goes on when the counts arrive meanwhile, and when they are refused: %s",
     async (end) => {
-      const { page, archive } = await openArchive("", { faulty: true });
+      const { page, archive } = await visit(site, "#/archive", { key: site.aegis, faulty: true });
       const composite = archive.histogram("min_composite");
       const held = await holdCounts(page);
       await archive.choice("category", "Crypto").click();
@@ -118,7 +114,7 @@ describe.skipIf(!program)("the site shows figures of what it says they are of:",
   test("a walk stays with its snapshot until a reader takes a newer one, an earlier one, or the one left by a rollback", async () => {
     const own = await ownSite();
     const key = await own.proxy.issue();
-    const reader = await openArchive("?pageSize=10", { home: own.home, key, faulty: true });
+    const reader = await visit(own, "#/archive?pageSize=10", { key, faulty: true });
     const { asked, archive, asOf, faults, market, shell } = reader;
     const before = own.first.snapshotId;
     const listed = async (query: string) => {
@@ -226,7 +222,7 @@ describe.skipIf(!program)("the site shows figures of what it says they are of:",
   });
 
   test("an older snapshot of a process that is late is no news", async () => {
-    const { page, archive, shell } = await openArchive();
+    const { page, archive, shell } = await visit(site, "#/archive", { key: site.aegis });
     const status = await statusOf(site.proxy);
     const late = { ...status, snapshotId: "0".repeat(64), commit: status.commit - 1 };
     await page.route("**/api/v1/status", (route) => route.fulfill({ json: late }));

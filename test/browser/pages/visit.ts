@@ -51,8 +51,8 @@ function readerOf(browser: Browser, home: string, screen: Screen): Promise<Brows
 export type Visit = Awaited<ReturnType<typeof visit>>;
 
 /**
- * A reader of the site: the objects of its views, in a page of their own. The test fails if the browser complained, and
- * its end closes the page.
+ * A reader of the site: the objects of its views, in a page of their own. With a key the archive is there at once. The
+ * test fails if the browser complained, and its end closes the page.
  */
 export async function visit(
   { browser, home }: { browser: Browser; home: string },
@@ -69,7 +69,9 @@ export async function visit(
       if (!faulty) expect(seen).toEqual([]);
     });
   const shell = shellOf(page);
+  const archive = archiveOf(page);
   if (key !== undefined) await shell.enterKey(key);
+  if (key !== undefined && address.startsWith("#/archive")) await archive.settled();
   return {
     ...watched,
     shell,
@@ -78,7 +80,7 @@ export async function visit(
     compare: compareOf(page),
     meanings: meaningsOf(page),
     dimension: dimensionOf(page),
-    archive: archiveOf(page),
+    archive,
     market: marketOf(page),
     recompute: recomputePanel(page),
     asOf: asOfChooser(page),
