@@ -1,4 +1,4 @@
-import { beforeAll, describe, expect, test } from "vitest";
+import { afterEach, beforeAll, describe, expect, test } from "vitest";
 import { meanings } from "../../schemas/meanings.ts";
 import { describeApi } from "../../schemas/openapi/document.ts";
 import { until } from "../helpers/http/proxy-client.ts";
@@ -19,6 +19,8 @@ describe.skipIf(!program)("the page /docs/ in Chromium", () => {
     await page.locator(".opblock").first().waitFor();
   });
 
+  afterEach(() => expect(watched.faults).toEqual([]));
+
   const operation = (tag: string, id: string) => page.locator(`#operations-${tag}-${id}`);
 
   /**
@@ -31,8 +33,6 @@ describe.skipIf(!program)("the page /docs/ in Chromium", () => {
     await answer.waitFor();
     return answer.textContent();
   }
-
-  const expectPeace = () => expect(watched.faults).toEqual([]);
 
   test("shows every operation without a complaint or a request elsewhere", async () => {
     const operations = Object.values(describeApi().paths ?? {}).flatMap(({ get, post }) => [get, post]);
@@ -51,7 +51,6 @@ describe.skipIf(!program)("the page /docs/ in Chromium", () => {
     );
     const wide = await page.evaluate("document.documentElement.scrollWidth");
     expect(wide).toBeLessThanOrEqual(390);
-    expectPeace();
   });
 
   test("follows the reader's scheme, and says what the numbers mean", async () => {
@@ -73,14 +72,12 @@ describe.skipIf(!program)("the page /docs/ in Chromium", () => {
 
     const shown = (await page.textContent(".info")) ?? "";
     for (const { meaning } of Object.values(meanings)) expect(shown).toContain(meaning);
-    expectPeace();
   });
 
   test("an address can be tried, with what the page suggests", async () => {
     await operation("Scores", "batchScores").locator(".try-out__btn").click();
     expect(await tryOut()).toBe("200");
     expect(watched.asked).toContain(`${site.home}api/v1/scores/batch`);
-    expectPeace();
   });
 
   test("a key is sent with what is tried, and kept nowhere but in the page", async () => {
@@ -93,7 +90,6 @@ describe.skipIf(!program)("the page /docs/ in Chromium", () => {
     expect(await (await request).headerValue("authorization")).toBe(`Bearer ${site.aegis}`);
     // The page shows the command that does the same, with the key.
     expect(await tracesOf(watched, site.aegis)).toEqual(["document"]);
-    expectPeace();
   });
 
   test("its policy lets no script in that is not the page's", async () => {
@@ -122,6 +118,5 @@ describe.skipIf(!program)("the page /docs/ in Chromium", () => {
     // Whatever the page asks for at its start has been answered then.
     await page.waitForSelector("footer:has-text('Snapshot')");
     expect(page.url()).toBe(site.home);
-    expectPeace();
   });
 });

@@ -1,7 +1,7 @@
 import { describe, expect, onTestFinished, test } from "vitest";
 import { verifierText } from "../../snapshots/trust/notes/note-keys.ts";
+import { takenUp } from "../helpers/http/live-feed.ts";
 import { startTestProxy } from "../helpers/http/proxy.ts";
-import { until } from "../helpers/http/proxy-client.ts";
 import { marketsOf, publishRecords } from "../helpers/publish/records.ts";
 import { findChromium } from "../helpers/servers/chromium.ts";
 import { serveSite } from "../helpers/servers/site-served.ts";
@@ -149,9 +149,9 @@ describe.skipIf(!program)("the archive recomputed in Chromium", () => {
     // Last of all, since the page asks for as long as it is open.
     onTestFinished(() => own.stop());
     const signing = { key: testKey() };
-    const records = (count: number) => marketsOf(0, count);
-    await publishRecords(own.storage, records(40), 700, { signing });
-    await until("the proxy to be ready", async () => (await own.get("/readyz")).status === 200);
+    const publish = async (count: number, bri: number) =>
+      takenUp(own, (await publishRecords(own.storage, marketsOf(0, count), bri, { signing })).snapshotId);
+    await publish(40, 700);
     const served = { browser: site.browser, home: `http://127.0.0.1:${own.port}/` };
     const reader = await visit(served, "#/archive", { key: await own.issue(), alone: true });
     const { page, archive, asked, recompute, shell } = reader;
@@ -168,9 +168,7 @@ describe.skipIf(!program)("the archive recomputed in Chromium", () => {
     const first = hashes();
     expect(new Set(first).size).toBe(first.length);
 
-    await publishRecords(own.storage, records(60), 600, { signing });
-    const status = async () => (await own.get("/api/v1/status")).json();
-    await until("the newer snapshot", async () => (await status()).commit === 2);
+    await publish(60, 600);
     await page.evaluate("document.dispatchEvent(new Event('visibilitychange'))");
     await shell.news.click();
     await expect.poll(() => archive.count.textContent()).toBe(matching(60));

@@ -1,6 +1,7 @@
 import type { Page, Route } from "playwright-core";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { rollback } from "../../snapshots/maintain/rollback.ts";
+import { takenUp } from "../helpers/http/live-feed.ts";
 import { startTestProxy, type TestProxy } from "../helpers/http/proxy.ts";
 import { bearer, until } from "../helpers/http/proxy-client.ts";
 import { publishArchive } from "../helpers/publish/records.ts";
@@ -26,10 +27,9 @@ describe.skipIf(!program)("the site shows figures of what it says they are of:",
       ...{ proxy, status, first, browser: site.browser, home: `http://127.0.0.1:${proxy.port}/` },
       /** Publishes 60 markets in place of 40, and a BRI of 600 in place of 700. */
       publishNewer: async () => {
-        const { snapshotId } = await status();
-        await publishArchive(proxy.storage, { markets: 60, bri: 600 });
-        await until("the newer snapshot", async () => (await status()).snapshotId !== snapshotId);
-        return (await status()).snapshotId as string;
+        const { snapshotId } = await publishArchive(proxy.storage, { markets: 60, bri: 600 });
+        await takenUp(proxy, snapshotId);
+        return snapshotId;
       },
     };
   }

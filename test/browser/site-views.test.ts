@@ -1,6 +1,6 @@
 import type { Locator, Page } from "playwright-core";
 import { beforeAll, describe, expect, test } from "vitest";
-import { until } from "../helpers/http/proxy-client.ts";
+import { takenUp } from "../helpers/http/live-feed.ts";
 import { market, publishArchive } from "../helpers/publish/records.ts";
 import { findChromium } from "../helpers/servers/chromium.ts";
 import { serveTree } from "../helpers/servers/public-tree.ts";
@@ -39,10 +39,9 @@ describe.skipIf(!program)("axe finds nothing", () => {
   const site = serveSmallSite();
   let before = "";
   beforeAll(async () => {
-    const served = async () => (await site.proxy.get("/api/v1/status")).json().snapshotId;
-    before = await served();
-    await publishArchive(site.proxy.storage, { bri: 600 });
-    await until("the newer snapshot", async () => (await served()) !== before);
+    before = (await site.proxy.get("/api/v1/status")).json().snapshotId;
+    const { snapshotId } = await publishArchive(site.proxy.storage, { bri: 600 });
+    await takenUp(site.proxy, snapshotId);
   });
 
   const openAll = async ({ page, shell }: Visit) => {

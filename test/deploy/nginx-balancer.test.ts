@@ -3,6 +3,7 @@ import { Agent, createServer, request, type ServerResponse } from "node:http";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { ExportList } from "../../schemas/envelopes.ts";
 import { exportNewest } from "../helpers/archive/exports.ts";
+import { takenUp } from "../helpers/http/live-feed.ts";
 import { startTestProxy, type TestProxy } from "../helpers/http/proxy.ts";
 import { bearer, call, raw, remaining, until } from "../helpers/http/proxy-client.ts";
 import { publishArchive } from "../helpers/publish/records.ts";
@@ -30,11 +31,10 @@ describe.skipIf(!nginx)("behind the load balancer", () => {
   beforeAll(async () => {
     proxy = await startTestProxy({ trustProxy: { hops: 1 }, pollSeconds: 0.1 });
     key = await proxy.issue();
-    const snapshotId = async () => String((await proxy.get("/readyz")).headers["x-snapshot-id"]);
-    since = await snapshotId();
-    await publishArchive(proxy.storage, { markets: 50 });
+    since = String((await proxy.get("/readyz")).headers["x-snapshot-id"]);
+    const { snapshotId } = await publishArchive(proxy.storage, { markets: 50 });
     await exportNewest(proxy.storage, folder);
-    await until("the proxy to serve the newer snapshot", async () => (await snapshotId()) !== since);
+    await takenUp(proxy, snapshotId);
     await until("the proxy to list the export", async () => {
       proxy.clock.now += 60_000;
       const answer = await proxy.get(exportList, { headers: bearer(key) });

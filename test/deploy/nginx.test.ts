@@ -22,7 +22,7 @@ import { testFolder } from "../helpers/store/test-folder.ts";
 
 const environment = s3Environment();
 const nginx = findNginx();
-const protocols = 25;
+const protocols = 8;
 
 /** A CDN in front of a store, and the name that the store has on the way. */
 interface Cdn {
@@ -112,12 +112,13 @@ function testTree(
   });
 
   test("reaches nothing else, by any path", async () => {
-    const others = (await keysUnder("")).filter((key) => !key.startsWith("public/"));
-    expect(new Set(others.map((key) => key.split("/")[0]))).toEqual(
-      new Set(["checked.json", "commits", "keys", "manifests", "private", "probe.json"]),
-    );
+    const all = (await keysUnder("")).filter((key) => !key.startsWith("public/"));
+    // One of each kind.
+    const others = new Map(all.map((key) => [key.split("/")[0]!, key]));
+    const kinds = ["checked.json", "commits", "keys", "manifests", "private", "probe.json"];
+    expect([...others.keys()].sort()).toEqual(kinds);
     const index = (await on.storage.get("public/index.html"))!;
-    for (const key of others) {
+    for (const key of others.values()) {
       for (const target of tricks(on.store, key)) {
         const { status, body } = await get(target);
         // What stands before ? and # may be the address of the site itself.

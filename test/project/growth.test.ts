@@ -40,12 +40,8 @@ beforeAll(async () => {
   await runCommand("sample", ["--out", "sources", "--markets", "400", "--protocols", "3"], options);
   const published = await snapshotCommand(["publish", "--store", "store", "--sources", "sources"], options);
   snapshotId = /snapshot ([0-9a-f]{64})/.exec(published.stdout)![1]!;
-  const issued = await runCommand(
-    "keys",
-    ["issue", "--store", "store", "--plan", "aegis", "--owner", "me"],
-    options,
-  );
-  key = /prs_live_\w+/.exec(issued.stdout)![0];
+  const issue = "issue --store store --plan aegis --owner me".split(" ");
+  key = /prs_live_\w+/.exec((await runCommand("keys", issue, options)).stdout)![0];
   await cp(join(folder, "store"), join(folder, "upgrades"), { recursive: true });
 });
 afterEach(async () => {
@@ -173,21 +169,13 @@ test("a further signal and tier, wider bounds, a new name and a retired filter l
     expect([found.commits, faults, found.unchecked]).toEqual([commits, [], []]);
   };
   /** By the older project, in this process, and by the upgraded one. */
-  const byBoth = async (script: "ask" | "sync", args: string[], folders: string[][] = [[], []]) => {
-    const ours = await runCommand(script, [...reached, ...folders[0]!, ...args], { from: folder });
+  const byBoth = async (script: "ask" | "sync", argsOf: (who: string) => string[]) => {
+    const ours = await runCommand(script, [...reached, ...argsOf("older")], { from: folder });
     expect([ours.code, ours.stderr]).toEqual([0, expect.any(String)]);
-    const theirs = await upgraded.run(script, ...reached, ...folders[1]!, ...args);
+    const theirs = await upgraded.run(script, ...reached, ...argsOf("newer"));
     return [ours, theirs].map(({ stdout }) => JSON.parse(stdout));
   };
-  const synced = () =>
-    byBoth(
-      "sync",
-      [],
-      [
-        ["--to", "copy-older"],
-        ["--to", "copy-newer"],
-      ],
-    );
+  const synced = () => byBoth("sync", (who) => ["--to", `copy-${who}`]);
   const [csv, ndjson] = [{ accept: "text/csv" }, { accept: "application/x-ndjson" }];
   const refusal = async (query: string) => {
     const { code, parameter, detail } = (await newer.ask(query)).json();
@@ -246,15 +234,8 @@ test("a further signal and tier, wider bounds, a new name and a retired filter l
   // The older reader judges what it knows, and accuses nobody.
   for (const asOf of [snapshotId, current]) {
     const answer = (await newer.ask(`${facets}?min_informed=50&by=informed,outcome&asOf=${asOf}`)).json();
-    const asked = await byBoth("ask", [
-      "--as-of",
-      asOf,
-      "--limit",
-      "100",
-      "--by",
-      "informed,outcome",
-      "min_informed=50",
-    ]);
+    const line = `--as-of ${asOf} --limit 100 --by informed,outcome min_informed=50`;
+    const asked = await byBoth("ask", () => line.split(" "));
     const unjudged = asOf === current ? [expect.stringContaining("version bri-pm-v2 of the feed")] : [];
     expect(asked).toMatchObject([{ ...answer, vouched: { unjudged } }, answer]);
   }

@@ -48,5 +48,5 @@ describe.skipIf(!present)("the archive of the real sources", () => {
 
   testFields(served);
 
-  testFilters(served, 8);
+  testFilters(served, 4);
 });

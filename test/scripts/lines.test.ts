@@ -49,16 +49,6 @@ describe("a file of lines", () => {
     );
   });
 
-  test("takes no line while earlier ones are being written", async () => {
-    const writer = new LineWriter(await open(join(folder, "busy"), "w"));
-    const full = writer.write("x".repeat(100_000));
-    expect(() => writer.write("y")).toThrow("being written");
-    await full;
-    writer.write("z");
-    await writer.close();
-    expect(await readFile(join(folder, "busy"), "utf8")).toBe(`${"x".repeat(100_000)}\nz\n`);
-  });
-
   test("is not read when its last line has no end", async () => {
     await writeFile(join(folder, "torn"), "a\nb");
     const read = async () => {

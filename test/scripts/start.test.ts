@@ -148,7 +148,6 @@ describe("npm start", () => {
     const { records } = await readKeys(storage);
     const idOf = (key: string) => records.find(({ secretHash }) => secretHash === sha256(key))!.id;
     for (const harm of [
-      () => writeFile(file, saved.slice(0, -20)),
       () => writeFile(file, JSON.stringify({ developer: aegis, aegis: developer })),
       () => revokeKey(storage, idOf(aegis), new Date()).then(() => writeFile(file, saved)),
     ]) {

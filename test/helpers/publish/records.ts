@@ -27,8 +27,8 @@ export async function publishArchive(
     bri = 700,
     ...named
   }: { markets?: number; bri?: number } & Partial<Pick<PublishOptions, "names" | "now" | "signing">> = {},
-): Promise<void> {
-  await publishRecords(storage, marketsOf(0, markets), bri, named);
+): Promise<PublishReport> {
+  return publishRecords(storage, marketsOf(0, markets), bri, named);
 }
 
 /** Publishes these records, in whatever order they come, and the slugs above. */
