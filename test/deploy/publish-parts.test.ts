@@ -156,10 +156,10 @@ test("the workflow's steps, run as its runners would, publish what one process d
   expect(await readFile(join(folder, "output"), "utf8")).toBe(`snapshot=${snapshotId}\n`);
 });
 
-/** Runs the command of a container of the image. */
+/** Runs the command of a container of the image. Two parts show as much as eight. */
 const inContainer = (args: readonly string[], env = {}) => {
   const [script, ...command] = args.map((arg) =>
-    arg.replace(where.SOURCES, sources).replace(where.STORE, join(folder, "both")),
+    arg.replace(where.SOURCES, sources).replace(where.STORE, join(folder, "both")).replace(/^8$/, "2"),
   );
   expect(script).toBe("scripts/snapshot.ts");
   return snapshotCommand([...command, "--json"], { from: folder, env });
@@ -183,10 +183,8 @@ test("the Jobs for Kubernetes, and those for AWS Batch, publish the same", async
   const ofBatch = (arg: string) => (arg === variables[0] ? variables[1] : arg);
   expect(batch).toEqual([plan, part.map(ofBatch), join_]);
   expect((await inContainer(plan)).code).toBe(0);
-  for (let index = 0; index < 8; index += 1) {
-    const told = { [variables[index % 2]!]: String(index) };
-    expect((await inContainer([part, batch[1]][index % 2], told)).code).toBe(0);
-  }
+  for (const [index, variable] of variables.entries())
+    expect((await inContainer([part, batch[1]][index], { [variable]: String(index) })).code).toBe(0);
   const joined = await inContainer(join_);
   expect([joined.code, JSON.parse(joined.stdout).snapshotId]).toEqual([0, snapshotId]);
 
@@ -295,7 +293,7 @@ test.skipIf(!dagster)(
 test.skipIf(!slurm)(
   "Slurm makes what one process makes though a node is lost amid a part, and takes back what waits for a plan that fails",
   async () => {
-    const env = { ...process.env, SLURM_CONF: slurm, PATH: `${pathWith("plain")}:/usr/sbin`, PARTS: "3" };
+    const env = { ...process.env, SLURM_CONF: slurm, PATH: `${pathWith("plain")}:/usr/sbin`, PARTS: "2" };
     const scontrol = async (...words: string[]) => (await run("scontrol", words, { env })).stdout;
     const submit = async (name: string, SOURCES: string) => {
       const options = { cwd: folder, env: { ...env, SOURCES, STORE: join(folder, `store-${name}`) } };
@@ -323,7 +321,7 @@ test.skipIf(!slurm)(
     await run(join(root, "test/servers/slurm-stop.sh"), [dirname(slurm!), "n2"]);
     await scontrol("update", "NodeName=n2", "State=DOWN", "Reason=lost");
     const well = "COMPLETED 0 0:0";
-    expect(await ended(part)).toEqual([well, well, "COMPLETED 1 0:0"]);
+    expect(await ended(part)).toEqual([well, "COMPLETED 1 0:0"]);
     expect(await ended(last)).toEqual([well]);
     expect(await readFile(join(folder, "join-cut.out"), "utf8")).toContain(
       `Published commit 1, snapshot ${snapshotId}`,

@@ -2,11 +2,10 @@ import { execFile, spawn } from "node:child_process";
 import { once } from "node:events";
 import { existsSync } from "node:fs";
 import { mkdir, readdir, readFile, writeFile } from "node:fs/promises";
-import { connect } from "node:net";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { describe, expect, onTestFinished, test } from "vitest";
-import { findProgram } from "../helpers/servers/programs.ts";
+import { findProgram, takesConnections } from "../helpers/servers/programs.ts";
 import { testFolder } from "../helpers/store/test-folder.ts";
 
 const run = promisify(execFile);
@@ -28,12 +27,7 @@ const servers: [name: string, program: string, begin: (directory: string) => Pro
         )!;
       const third = run(script("ceph-start"), [`${directory}-three`, port!]);
       await expect(third).rejects.toThrow(/port \d+ is taken/);
-      return async () => {
-        const socket = connect(Number(port), "127.0.0.1");
-        const answers = await once(socket, "connect").catch(() => undefined);
-        socket.destroy();
-        return answers !== undefined;
-      };
+      return () => takesConnections(Number(port));
     },
   ],
   [

@@ -1,5 +1,5 @@
 import type { ChildProcess } from "node:child_process";
-import { existsSync, readFileSync } from "node:fs";
+import { existsSync } from "node:fs";
 import { mkdir, readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
@@ -10,14 +10,12 @@ import { directoryStorage } from "../../snapshots/store/backends/directory.ts";
 import { layout } from "../../snapshots/store/layout.ts";
 import { scriptProcess, snapshotCommand } from "../helpers/publish/commands.ts";
 import { writeSegmented } from "../helpers/publish/segmented-sources.ts";
+import { childrenOf } from "../helpers/servers/processes.ts";
 import { contentOf } from "../helpers/store/storages.ts";
 import { testFolder } from "../helpers/store/test-folder.ts";
 
 const folder = testFolder();
 const run = (args: string) => snapshotCommand(args.split(" "), { from: folder });
-
-const childrenOf = (pid: number) =>
-  readFileSync(`/proc/${pid}/task/${pid}/children`, "utf8").trim().split(" ").filter(Boolean);
 
 let snapshotId: string;
 let content: Map<string, string>;
@@ -47,7 +45,7 @@ describe("publish in parts", () => {
     const children = () => childrenOf(process.pid);
     const stderr = {
       write(text: string) {
-        if (said.length === 0) for (const child of started) process.kill(Number(child), "SIGKILL");
+        if (said.length === 0) for (const child of started) process.kill(child, "SIGKILL");
         said.push(text);
       },
     };
@@ -67,7 +65,7 @@ describe("publish in parts", () => {
   });
 
   test("ends its processes when it is told to stop, and commits nothing", async () => {
-    let workers: string[] = [];
+    let workers: number[] = [];
     let stopped: ChildProcess | undefined;
     const args = ["publish", "--sources", "sources", "--store", "stopped", "--workers", "2"];
     const temporary = join(folder, "temporary");

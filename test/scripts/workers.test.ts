@@ -72,7 +72,7 @@ describe("WEB_CONCURRENCY=2", () => {
       const [first] = proxy.pids();
       let second: number | undefined;
       await until("another worker to start", async () => {
-        second = (await workersOf(proxy.child)).find((pid) => pid !== first);
+        second = workersOf(proxy.child).find((pid) => pid !== first);
         return second !== undefined;
       });
       process.kill(second!, "SIGKILL");
@@ -163,7 +163,7 @@ describe("WEB_CONCURRENCY=2", () => {
 
   test.runIf(linux)("a signal before the first worker listens ends it with 0 and no complaint", async () => {
     const proxy = start();
-    await until("a worker to start", async () => (await workersOf(proxy.child)).length > 0);
+    await until("a worker to start", () => workersOf(proxy.child).length > 0);
     proxy.child.kill("SIGTERM");
     expect(await proxy.ended).toBe(0);
     expect(proxy.output.err).toBe("");

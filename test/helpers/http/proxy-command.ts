@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { readFile } from "node:fs/promises";
+import { childrenOf, commandOf } from "../servers/processes.ts";
 import { nodeOptions } from "../servers/programs.ts";
 import type { UnitCommand } from "./deployed.ts";
 import { until } from "./proxy-client.ts";
@@ -66,15 +66,8 @@ export function startUnit({ program, args, cwd, env }: UnitCommand): ProxyComman
 }
 
 /** Process ids of the workers that a proxy started, whether they listen yet or not; Linux alone tells. */
-export async function workersOf({ pid }: ChildProcess): Promise<number[]> {
-  // A process may be gone by the time it is asked about.
-  const read = (path: string) => readFile(path, "latin1").catch(() => "");
-  const children = (await read(`/proc/${pid}/task/${pid}/children`))
-    .split(" ")
-    .filter((child) => child !== "");
-  const commands = await Promise.all(children.map((child) => read(`/proc/${child}/cmdline`)));
-  return children.filter((_, place) => commands[place]!.includes("scripts/proxy.ts")).map(Number);
-}
+export const workersOf = ({ pid }: ChildProcess): number[] =>
+  childrenOf(pid!).filter((child) => commandOf(child).includes("scripts/proxy.ts"));
 
 /** Signals a process and all it started, as a terminal does on Ctrl-C. */
 export function signalGroup({ pid }: ChildProcess, signal: NodeJS.Signals): void {

@@ -1,8 +1,8 @@
 import type { ChildProcess } from "node:child_process";
-import { readdirSync, readFileSync } from "node:fs";
 import { setImmediate as nextTurn, setTimeout as pause } from "node:timers/promises";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
+import { highWaterMark, treeOf } from "./processes.ts";
 
 /** Bytes of memory that a process and its children took at most, each at its own peak. Linux only. */
 export async function peakMemory(child: ChildProcess): Promise<number> {
@@ -13,29 +13,6 @@ export async function peakMemory(child: ChildProcess): Promise<number> {
     await pause(20);
   }
   return peaks.values().reduce((sum, bytes) => sum + bytes, 0);
-}
-
-/** A process and all below it. */
-function treeOf(pid: number): number[] {
-  try {
-    const tasks = readdirSync(`/proc/${pid}/task`);
-    const children = tasks.flatMap((task) =>
-      readFileSync(`/proc/${pid}/task/${task}/children`, "utf8").split(" "),
-    );
-    return [pid, ...children.filter(Boolean).flatMap((child) => treeOf(Number(child)))];
-  } catch {
-    // It ended while we looked.
-    return [];
-  }
-}
-
-function highWaterMark(pid: number): number | undefined {
-  try {
-    const kibibytes = /^VmHWM:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1];
-    return kibibytes === undefined ? undefined : Number(kibibytes) * 1024;
-  } catch {
-    return undefined;
-  }
 }
 
 /** Frees what nothing reaches any more, weakly held objects included. */

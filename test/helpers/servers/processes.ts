@@ -2,7 +2,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import { expect } from "vitest";
 
 /** What Linux tells of a running process; empty when it has ended. */
-function read(pid: number, file: "environ" | "cmdline" | "stat"): string {
+function read(pid: number, file: "environ" | "cmdline" | "stat" | "status"): string {
   try {
     return readFileSync(`/proc/${pid}/${file}`, "utf8");
   } catch {
@@ -10,7 +10,28 @@ function read(pid: number, file: "environ" | "cmdline" | "stat"): string {
   }
 }
 
-const commandOf = (pid: number) => read(pid, "cmdline").replaceAll("\0", " ");
+/** Processes that a process has begun, and that run. */
+export function childrenOf(pid: number): number[] {
+  try {
+    const tasks = readdirSync(`/proc/${pid}/task`);
+    const lists = tasks.map((task) => readFileSync(`/proc/${pid}/task/${task}/children`, "utf8"));
+    return lists.join("").split(" ").filter(Boolean).map(Number);
+  } catch {
+    // It ended while we looked.
+    return [];
+  }
+}
+
+/** A process and all below it. */
+export const treeOf = (pid: number): number[] => [pid, ...childrenOf(pid).flatMap(treeOf)];
+
+/** Bytes that a process has held at most; undefined when it has ended. */
+export function highWaterMark(pid: number): number | undefined {
+  const kibibytes = /^VmHWM:\s+(\d+) kB$/m.exec(read(pid, "status"))?.[1];
+  return kibibytes === undefined ? undefined : Number(kibibytes) * 1024;
+}
+
+export const commandOf = (pid: number) => read(pid, "cmdline").replaceAll("\0", " ");
 
 /** False when it has ended. */
 export function signalTo(pid: number, signal: NodeJS.Signals): boolean {

@@ -2,7 +2,7 @@ import { type ChildProcess, type SpawnOptions, spawn } from "node:child_process"
 import { randomInt } from "node:crypto";
 import { once } from "node:events";
 import { existsSync, globSync } from "node:fs";
-import { type AddressInfo, createServer, type Server, type Socket } from "node:net";
+import { type AddressInfo, connect, createServer, type Server, type Socket } from "node:net";
 import { delimiter, join } from "node:path";
 import { createInterface } from "node:readline";
 
@@ -17,36 +17,29 @@ export function lookUp(...names: string[]): string | undefined {
   return names.flatMap((name) => folders.map((folder) => join(folder, name))).find(existsSync);
 }
 
-/** The same for tests; under CI it is an error when it is not installed. */
-export function findProgram(...names: string[]): string | undefined {
-  const program = lookUp(...names);
-  if (program) return program;
-  if (process.env.CI) throw new Error(`CI runs the tests with ${names[0]} too: it must be installed`);
-  console.warn(`Tests with ${names[0]} are skipped: it is not installed`);
-  return undefined;
+/** Says that tests are skipped, and what they lack; under CI that is an error. */
+function skipped(what: string, lack: string): undefined {
+  if (process.env.CI) throw new Error(`CI runs the tests with ${what} too: ${lack}`);
+  console.warn(`Tests with ${what} are skipped: ${lack}`);
 }
+
+/** The same for tests; under CI it is an error when it is not installed. */
+export const findProgram = (...names: string[]): string | undefined =>
+  lookUp(...names) ?? skipped(names[0]!, "it is not installed");
 
 /** An older Node, as .ci/run installs them, or undefined where it is not installed; under CI that is an error. */
 export function findNode(version: "20" | "22"): string | undefined {
   const folder = `../../../.ci/nodes/node_modules/node${version}-${process.arch}`;
   const path = new URL(`${folder}/bin/node`, import.meta.url).pathname;
-  if (existsSync(path)) return path;
-  if (process.env.CI) throw new Error("CI runs older Nodes too: npm ci --prefix .ci/nodes");
-  console.warn(`Tests with Node ${version} are skipped: npm ci --prefix .ci/nodes installs it`);
-  return undefined;
+  return existsSync(path) ? path : skipped(`Node ${version}`, "npm ci --prefix .ci/nodes installs it");
 }
 
 /**
  * What a variable of the environment names for tests with `what`, or undefined where it is not set; under CI that is an
  * error. `script` of test/servers/ prints the variable.
  */
-export function fromEnvironment(variable: string, what: string, script: string): string | undefined {
-  const value = process.env[variable];
-  if (value) return value;
-  if (process.env.CI) throw new Error(`CI runs the tests with ${what} too: ${variable} must be set`);
-  console.warn(`Tests with ${what} are skipped: test/servers/${script} prints ${variable}`);
-  return undefined;
-}
+export const fromEnvironment = (variable: string, what: string, script: string): string | undefined =>
+  process.env[variable] || skipped(what, `test/servers/${script} prints ${variable}`);
 
 /**
  * Starts a server, and waits until it writes a line to `pipe` that says that it runs. Returns it and the lines that it
@@ -84,6 +77,14 @@ export async function endProcess(child: ChildProcess | undefined, signal: NodeJS
 export async function listenLocally(server: Server): Promise<number> {
   await once(server.listen(0, "127.0.0.1"), "listening");
   return (server.address() as AddressInfo).port;
+}
+
+/** Whether somebody listens on a port of this machine. */
+export async function takesConnections(port: number): Promise<boolean> {
+  const socket = connect(port, "127.0.0.1");
+  const taken = await once(socket, "connect").catch(() => undefined);
+  socket.destroy();
+  return taken !== undefined;
 }
 
 /** A server of this process on a free loopback port. */

@@ -1,14 +1,12 @@
 import { type ChildProcess, execFile } from "node:child_process";
-import { once } from "node:events";
 import { mkdtemp, rm } from "node:fs/promises";
-import { connect } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { promisify } from "node:util";
 import { treeHead } from "../../../snapshots/format/tree.ts";
 import { until } from "../http/proxy-client.ts";
-import { endProcess, freePort, fromEnvironment, startServer } from "./programs.ts";
+import { endProcess, freePort, fromEnvironment, startServer, takesConnections } from "./programs.ts";
 
 const run = promisify(execFile);
 
@@ -132,14 +130,4 @@ async function startAgent(folder: string) {
   const { child } = await startServer(agentProgram, ["-D", "-a", socket], { says: /./, pipe: "stdout" });
   await run("ssh-add", ["-q", key], { env: { ...process.env, SSH_AUTH_SOCK: socket } });
   return { child, socket, fingerprint };
-}
-
-async function takesConnections(port: number): Promise<boolean> {
-  const socket = connect(port, "127.0.0.1");
-  const taken = await Promise.race([
-    once(socket, "connect").then(() => true),
-    once(socket, "close").then(() => false),
-  ]).catch(() => false);
-  socket.destroy();
-  return taken;
 }
