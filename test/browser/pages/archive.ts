@@ -17,7 +17,8 @@ export function archiveOf(page: Page) {
   const side = page.locator(".side");
   const settled = async () => {
     await arrived(page);
-    await page.waitForSelector(".choices a");
+    // On a phone they are in a sheet.
+    await page.waitForSelector(".choices a", { state: "attached" });
     await idle(page);
   };
   return {
