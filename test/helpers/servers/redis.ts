@@ -111,7 +111,7 @@ export async function startRelay(first: number): Promise<Relay> {
       scripts += bytes.toString("latin1").split("$4\r\neval\r\n").length - 1;
     });
     client.pipe(upstream).pipe(client);
-    upstream.on("error", () => client.destroy()).on("close", () => client.destroy());
+    upstream.on("error", () => client.resetAndDestroy()).on("close", () => client.destroy());
     client.on("close", () => {
       upstream.destroy();
       pairs.delete(pair);

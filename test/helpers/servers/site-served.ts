@@ -6,7 +6,6 @@ import { nameOf } from "../../../schemas/names.ts";
 import type { ScoreListEntry } from "../../../schemas/records.ts";
 import { sampleDefaults, writeSample } from "../../../snapshots/sample/sample.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
-import { bring } from "../http/live-feed.ts";
 import { startTestProxy, type TestProxy, type TestProxyOptions } from "../http/proxy.ts";
 import { bearer, until } from "../http/proxy-client.ts";
 import { publishSources } from "../publish/sample-sources.ts";
@@ -48,7 +47,10 @@ function publishedSample(folder: string): Promise<Map<string, Buffer>> {
 /** The site for the tests of a file, where Chromium is installed. It is complete once the first test runs. */
 export function serveSite(): ServedSite {
   const folder = testFolder();
-  const fill = async (storage: Storage) => bring(await publishedSample(folder), storage);
+  // In the order in which they were published: who has seen the commit finds the rest.
+  const fill = async (storage: Storage) => {
+    for (const [key, bytes] of await publishedSample(folder)) await storage.put(key, bytes);
+  };
   const site = serveSmallSite(fill, {}) as ServedSite;
   beforeAll(async () => {
     const own = await site.proxy.issue({ owner: "tests" });
