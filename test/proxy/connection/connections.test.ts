@@ -4,7 +4,7 @@ import type { Socket } from "node:net";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { beforeEach, describe, expect, onTestFinished, test } from "vitest";
 import type { Limits } from "../../../proxy/config.ts";
-import { type FaultyOrigin, good, startOriginOf } from "../../helpers/http/faulty-origin.ts";
+import { type FaultyOrigin, startOriginOf } from "../../helpers/http/faulty-origin.ts";
 import { feedPath, handshake } from "../../helpers/http/live-feed.ts";
 import { startTestProxy, type TestProxy, type TestProxyOptions } from "../../helpers/http/proxy.ts";
 import { bearer, call, open, outcome, until } from "../../helpers/http/proxy-client.ts";
@@ -171,48 +171,15 @@ const othersAreAnswered = () =>
     ),
   );
 describe("slow clients", () => {
-  test("200 that never end their heads, one of which goes on now and then, are cut off, with 408, while others are answered", async () => {
+  test("40 that never end their heads, one of which goes on now and then, are cut off, with 408, while others are answered", async () => {
     await startLimited({ headSeconds: 1, requestSeconds: 2 });
-    const halves = many(200, (index) => begin(`GET ${list} HTTP/1.1\r\nHost: x\r\nX-Half: ${index}`));
+    const halves = many(40, (index) => begin(`GET ${list} HTTP/1.1\r\nHost: x\r\nX-Half: ${index}`));
     const drip = setInterval(() => halves[0]!.socket.writable && halves[0]!.socket.write("x"), 50);
     for (const _ of many(20, String)) await othersAreAnswered();
     const answers = await Promise.all(halves.map(({ closed }) => closed));
     clearInterval(drip);
     for (const answer of answers) expect(answer).toMatch(/^HTTP\/1\.1 408 .*"code":"REQUEST_TIMEOUT"/s);
     await othersAreAnswered();
-  });
-
-  test("50 that announce a body and never send it hold nothing: they are answered and closed", async () => {
-    await startLimited({});
-    const slow = many(50, () => begin(`POST ${list} HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\n{`));
-    for (const { closed } of slow) expect(await closed).toMatch(/^HTTP\/1\.1 405 .*Connection: close/s);
-  });
-
-  const readers: [string, Partial<Limits>][] = [
-    ["nothing moves for a while", { stalledSeconds: 1 }],
-    ["the answer is not taken in time, whatever moves", { sendSeconds: 1 }],
-  ];
-  test.each(readers)("10 that do not read their answers are cut off when %s", async (_when, limits) => {
-    await startLimited(limits, { markets: 500 });
-    const key = await proxy.issue();
-    // Far more than the buffers of both ends hold.
-    const requests = get(archive, `x-api-key: ${key}\r\n`).repeat(17);
-    const slow = many(10, () => begin(requests));
-    for (const { socket } of slow) socket.pause();
-    for (const _ of many(10, String)) await othersAreAnswered();
-    // Under load one may be cut off before its request was read, so answers broken off are not counted one by one.
-    await until("the last connection to close", async () => (await proxy.measured("http_connections")) === 0);
-    expect(proxy.logged.some((line) => line.includes("aborted"))).toBe(true);
-    for (const { socket, closed } of slow) {
-      socket.resume();
-      await closed;
-    }
-    await until("a whole page", () =>
-      proxy.get(archive, { headers: bearer(key) }).then(
-        (page) => page.json().count === 500,
-        () => false,
-      ),
-    );
   });
 });
 
@@ -261,9 +228,7 @@ async function load(path: string, headers: Record<string, string>): Promise<stri
 
 describe("a proxy that is told to stop under load", () => {
   beforeEach(async () => {
-    origin = await startOriginOf(() => proxy.storage);
-    onTestFinished(origin.stop);
-    proxy = await startTestProxy({ publicOrigin: origin.url, shutdownSeconds: 60 });
+    proxy = await startTestProxy({ shutdownSeconds: 60 });
   });
 
   test("answers every request it was sent, then refuses connections", async () => {
@@ -285,25 +250,6 @@ describe("a proxy that is told to stop under load", () => {
     const stopped = proxy.stop();
     const ends = sent.map((answer) => answer.then(outcome, (error) => error.code));
     expect(new Set(await Promise.all(ends))).toEqual(new Set(["200"]));
-    await stopped;
-  });
-
-  test("finishes an answer that is under way, and says on it that the connection ends", async () => {
-    let release = () => {};
-    origin.behave = (socket, body, target) => {
-      release = () => good(socket, body, target);
-    };
-    const answer = proxy.get(list, { agent: new Agent({ keepAlive: true }) });
-    await until("the origin to get a request", () => origin.requests.length === 1);
-    const stopped = proxy.stop();
-    await until("new connections to be refused", () =>
-      call(proxy.port, "/healthz").then(
-        () => false,
-        () => true,
-      ),
-    );
-    release();
-    expect([(await answer).status, (await answer).headers.connection]).toEqual([200, "close"]);
     await stopped;
   });
 
