@@ -1,9 +1,8 @@
 import { readFileSync } from "node:fs";
-import { afterAll, beforeAll, expect, test, vi } from "vitest";
+import { afterAll, beforeAll, expect, test } from "vitest";
 import { Client } from "../../proxy/site/client/client.ts";
 import { generateKey, readKeys, revokeKey } from "../../snapshots/keys/keys.ts";
 import { rollback } from "../../snapshots/maintain/rollback.ts";
-import { CommitLog } from "../../snapshots/read/catalog/commit-log.ts";
 import { layout } from "../../snapshots/store/layout.ts";
 import { newestCommit, readCommit } from "../../snapshots/store/log/commits.ts";
 import { readManifest } from "../../snapshots/store/manifest.ts";
@@ -11,12 +10,10 @@ import { exportNewest } from "../helpers/archive/exports.ts";
 import { answerOf, answersIn, type WireAnswer } from "../helpers/attack/wire.ts";
 import { connections, takenUp } from "../helpers/http/live-feed.ts";
 import { startTestProxy, type TestProxy } from "../helpers/http/proxy.ts";
-import { bearer, problemOf, raw, until } from "../helpers/http/proxy-client.ts";
+import { bearer, problemOf, raw } from "../helpers/http/proxy-client.ts";
 import { market, marketsOf, publishRecords } from "../helpers/publish/records.ts";
 import { findNginx, startBalancer } from "../helpers/servers/nginx.ts";
 import { testKey } from "../helpers/store/signing.ts";
-import { startSmallS3 } from "../helpers/store/small-s3.ts";
-import { memoryStorage } from "../helpers/store/storages.ts";
 import { testFolder } from "../helpers/store/test-folder.ts";
 
 // The requests of corpus.txt, each alone, among others on its connection, behind nginx, and from the client.
@@ -86,6 +83,7 @@ const known: Record<string, string> = {
   NONCE: "sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==",
   JSON: "content-type: application/json",
   BATCH: "/api/v1/scores/batch",
+  NEXT: "GET /api/v1/scores/lido-dao HTTP/1.1\r\nHost: x\r\n\r\n",
   ODD: '"__proto__","toString","hasOwnProperty","valueOf","prototype","batch",""," ","AAVE","aave "',
   PATHS: '"../..","..%2f..","aave/history","/etc/passwd","1e999","\u202eaave"',
   LIST: '{"jsonrpc":"2.0","id":1,"method":"tools/list"}',
@@ -154,6 +152,7 @@ beforeAll(async () => {
   Object.assign(known, {
     AEGIS: aegis,
     DEVELOPER: developer,
+    SPENT: spent,
     UNKNOWN: `${aegis.slice(0, -3)}abc`,
     OTHER: generateKey(),
   });
@@ -369,45 +368,6 @@ test("asOf names the snapshots beside one that is collected or withdrawn", async
       ...{ status: 410, code: "SNAPSHOT_EXPIRED" },
       nearest: { before, after },
     });
-});
-
-test("asOf on scores looks nothing up for who has no unit left, and for no unit", async () => {
-  // The origin is away, so that nothing is read from there for any time.
-  await using away = await proxy.another({ publicOrigin: new URL("http://127.0.0.1:9") });
-  away.clock.now = proxy.clock.now;
-  const key = await away.issue({ plan: "developer", owner: "spends", quota: 1 });
-  const asked = async (query: string) => problemOf(await away.as(key)(`/api/v1/scores?${query}`)).code;
-  const looks = [vi.spyOn(CommitLog.prototype, "find"), vi.spyOn(CommitLog.prototype, "newestWith")];
-  const looked = () => looks.some(({ mock }) => mock.calls.length > 0);
-  // For its plan, by the time alone.
-  expect(await asked("asOf=2026-02-01")).toBe("AEGIS_REQUIRED");
-  expect(looked()).toBe(false);
-  // By an id, which has to be looked up: the unit is given back.
-  expect(await asked(`asOf=${known.FIRST}`)).toBe("AEGIS_REQUIRED");
-  expect([looked(), await away.left(key)]).toEqual([true, 1]);
-  await away.as(key)("/api/v1/scores?asOf=2026-02-28");
-  for (const look of looks) look.mockClear();
-  for (const id of [known.FIRST, none]) expect(await asked(`asOf=${id}`)).toBe("QUOTA_EXCEEDED");
-  expect(looked()).toBe(false);
-  for (const look of looks) look.mockRestore();
-  expect((await away.get("/api/v1/scores")).status).toBe(502);
-});
-
-test("a proxy has read the log before somebody asks for the list", async () => {
-  const storage = memoryStorage(new Map());
-  for (const bri of [700, 710, 720, 730]) await publishRecords(storage, marketsOf(0, 40), bri);
-  const s3 = await startSmallS3(storage);
-  const read = new Set<string>();
-  s3.fault = (_, key) => void read.add(key);
-  const place = { snapshotStore: "s3://bucket", environment: s3.environment };
-  const other = await startTestProxy({ empty: true, pollSeconds: 3600, ...place });
-  const commits = [1, 2, 3, 4].map(layout.commit);
-  await until("all commits to be read", () => commits.every((key) => read.has(key)));
-  read.clear();
-  expect((await other.get("/api/v1/snapshots")).json().count).toBe(commits.length);
-  expect([...read]).toEqual([]);
-  await other.stop();
-  await s3.stop();
 });
 
 test("what lies behind a damaged commit is 503 with the reason, and not said to be unknown", async () => {

@@ -1,11 +1,12 @@
 import { expect, test, vi } from "vitest";
+import { readKeys, revokeKey } from "../../snapshots/keys/keys.ts";
 import { CommitLog } from "../../snapshots/read/catalog/commit-log.ts";
 import { layout } from "../../snapshots/store/layout.ts";
 import { readCommit } from "../../snapshots/store/log/commits.ts";
 import { readManifest } from "../../snapshots/store/manifest.ts";
 import { type FaultyOrigin, startFaultyOrigin } from "../helpers/http/faulty-origin.ts";
 import { startTestProxy } from "../helpers/http/proxy.ts";
-import { outcome, problemOf, remaining } from "../helpers/http/proxy-client.ts";
+import { outcome, problemOf, remaining, until } from "../helpers/http/proxy-client.ts";
 import { anotherOverS3 } from "../helpers/http/proxy-served.ts";
 
 const list = "/api/v1/scores";
@@ -50,6 +51,23 @@ test("keys not read yet are 503, not unknown", async () => {
   expect(outcome(await proxy.get(list))).toBe("200");
 });
 
+test("a revocation that is deleted keeps its key out, is logged once and counted", async () => {
+  await using proxy = await startTestProxy();
+  const key = await proxy.issue();
+  const { records } = await readKeys(proxy.storage);
+  const id = records[0]!.id;
+  await revokeKey(proxy.storage, id, new Date(proxy.clock.now));
+  await proxy.refuses(key);
+  await proxy.storage.delete(layout.keyRevocation(id));
+  const counted = () => proxy.measured("prs_revocations_lost_total");
+  await until("it to be missed", async () => (await counted()) === 1);
+  await proxy.issue();
+  expect((await proxy.as(key)("/api/v1/usage")).status).toBe(401);
+  expect(await counted()).toBe(1);
+  const told = proxy.logged.filter((line) => line.includes(layout.keyRevocation(id)));
+  expect(told).toEqual([expect.stringContaining('"level":50')]);
+});
+
 test.each(["missing from", "damaged in"])(
   "an object %s the store is 503 and costs nothing, until it is back; the origin is not asked",
   async (how) => {
@@ -69,9 +87,12 @@ test.each(["missing from", "damaged in"])(
     for (const object of kept.keys())
       await (how === "missing from" ? storage.delete(object) : storage.put(object, Buffer.from("{}")));
     expect((await get("aave", "history")).text).toBe(inMemory.text);
+    // A batch goes on, since its records are no private objects.
+    const [headers, body] = [{ "content-type": "application/json" }, '{"slugs":["aave","../../secret"]}'];
+    expect((await other.as(key)(`${list}/batch`, headers, { method: "POST", body })).json().count).toBe(1);
     for (const kind of ["history", "dimensions"]) {
       const answer = await get("curve.fi", kind);
-      expect([outcome(answer), remaining(answer)]).toEqual(["503 SNAPSHOT_UNAVAILABLE", left - 2]);
+      expect([outcome(answer), remaining(answer)]).toEqual(["503 SNAPSHOT_UNAVAILABLE", left - 3]);
       expect(problemOf(answer).detail).toMatch(/^The archive cannot be read/);
       expect(answer.text).not.toMatch(/private|[0-9a-f]{64}/);
     }

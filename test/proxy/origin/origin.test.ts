@@ -173,15 +173,6 @@ async function publishAnother(bri: number): Promise<void> {
   );
 }
 
-async function callTool(name: string, args: object) {
-  const answer = await proxy.get("/mcp", {
-    method: "POST",
-    headers: { "content-type": "application/json" },
-    body: JSON.stringify({ jsonrpc: "2.0", id: 1, method: "tools/call", params: { name, arguments: args } }),
-  });
-  return answer.json().result.structuredContent;
-}
-
 describe("while the origin is away", () => {
   test("what it cannot give is served from the newest snapshot that is in memory, and says so", async () => {
     const known = await proxy.get(path);
@@ -201,8 +192,6 @@ describe("while the origin is away", () => {
     const table = await proxy.get(path, { headers: { accept: "text/csv" } });
     expect([outcome(table), table.headers.age, table.text.split(/[\n,]/)[0]]).toEqual(["200", "90", "slug"]);
     expect(table.headers.etag).not.toBe(known.headers.etag);
-    const called = await callTool("get_score", { slug: "aave" });
-    expect([called.snapshotId, called.data.record]).toEqual([snapshotOf(known), known.json()]);
     expect(outcome(await proxy.get(lido))).toBe("502 UPSTREAM_ERROR");
     expect(outcome(await proxy.get(`${list}/unknown`))).toBe("404 PROTOCOL_NOT_FOUND");
   });
