@@ -1,5 +1,5 @@
 import { once } from "node:events";
-import { request as httpRequest, type IncomingHttpHeaders } from "node:http";
+import { request as httpRequest, type IncomingHttpHeaders, type IncomingMessage } from "node:http";
 
 /** Headers that ask for all rows in one answer. */
 export const wantsRows = { accept: "application/x-ndjson" };
@@ -20,26 +20,37 @@ export interface RowsReader {
   leave(): void;
 }
 
+/** Asks for what is read piece by piece; `next` gives undefined at the end, and throws where it breaks off. */
+export async function askPieces(url: string, headers: Record<string, string>) {
+  const request = httpRequest(url, { agent: false, headers });
+  request.end();
+  const [response] = (await once(request, "response")) as [IncomingMessage];
+  request.on("error", () => {});
+  const pieces: AsyncIterator<Buffer, undefined> = response[Symbol.asyncIterator]();
+  return {
+    status: response.statusCode!,
+    headers: response.headers,
+    next: async () => (await pieces.next()).value,
+    /** Closes the connection. */
+    leave: () => void request.destroy(),
+  };
+}
+
 /** Asks for all rows. */
 export async function askRows(url: string, headers: Record<string, string>): Promise<RowsReader> {
-  const request = httpRequest(url, { agent: false, headers: { ...wantsRows, ...headers } });
-  request.end();
-  const [response] = await once(request, "response");
-  request.on("error", () => {});
-  const chunks: AsyncIterator<Buffer> = response[Symbol.asyncIterator]();
+  const { next, ...answer } = await askPieces(url, { ...wantsRows, ...headers });
   const lines: string[] = [];
   let rest = "";
   const more = async () => {
-    const { value, done } = await chunks.next();
-    if (done) return false;
+    const value = await next();
+    if (!value) return false;
     const parts = (rest + value.toString("latin1")).split("\n");
     rest = parts.pop()!;
     for (const line of parts) lines.push(Buffer.from(line, "latin1").toString());
     return true;
   };
   return {
-    status: response.statusCode,
-    headers: response.headers,
+    ...answer,
     lines,
     async until(count) {
       while (lines.length < count) if (!(await more())) throw new Error(`only ${lines.length} lines came`);
@@ -57,6 +68,5 @@ export async function askRows(url: string, headers: Record<string, string>): Pro
         return "broken off";
       }
     },
-    leave: () => request.destroy(),
   };
 }

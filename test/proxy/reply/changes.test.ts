@@ -39,7 +39,6 @@ function linesOf(since: number, until: number): string[] {
 }
 const textOf = (lines: readonly string[]) => lines.map((line) => `${line}\n`).join("");
 const expired = { status: 410, code: "SNAPSHOT_EXPIRED", parameter: "since" };
-const unitsLeft = () => proxy.left(key);
 
 describe("what differs between two snapshots", () => {
   // That changes lead from each snapshot to each other one is tried in test/world, and their headers in corpus.txt.
@@ -52,21 +51,6 @@ describe("what differs between two snapshots", () => {
       const { status, text } = await get(`since=${ids[since]}&until=${ids[until]}`);
       expect([status, text]).toEqual([200, textOf(linesOf(since, until))]);
     }
-  });
-
-  test("costs a unit for every 500 lines as sent, one for none, and none when the caller has it", async () => {
-    const before = await unitsLeft();
-    const { headers } = await get(`since=${ids[0]}`);
-    expect(await unitsLeft()).toBe(before - 3);
-    await get(`since=${ids[1]}`);
-    expect(await unitsLeft()).toBe(before - 4);
-    const held = await get(`since=${ids[0]}`, { "if-none-match": headers.etag! });
-    expect([held.status, held.headers["x-snapshot-id"]]).toEqual([304, ids[1]]);
-    expect(await unitsLeft()).toBe(before - 4);
-    const small = await proxy.issue({ owner: "small", quota: 2 });
-    const refused = await get(`since=${ids[0]}`, bearer(small));
-    expect(outcome(refused)).toBe("429 QUOTA_EXCEEDED");
-    expect(problemOf(refused).detail).toContain("until");
   });
 
   test("goes on behind the lines that were received", async () => {

@@ -1,17 +1,16 @@
 import { randomBytes } from "node:crypto";
-import { once } from "node:events";
-import { request as httpRequest } from "node:http";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { ExportList } from "../../../schemas/envelopes.ts";
 import { rollback } from "../../../snapshots/maintain/rollback.ts";
 import { layout, sha256 } from "../../../snapshots/store/layout.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
 import { exportNewest } from "../../helpers/archive/exports.ts";
+import { askPieces } from "../../helpers/http/ndjson.ts";
 import { startTestProxy } from "../../helpers/http/proxy.ts";
-import { bearer, outcome, problemOf, until } from "../../helpers/http/proxy-client.ts";
+import { bearer, outcome, until } from "../../helpers/http/proxy-client.ts";
+import { anotherOverS3 } from "../../helpers/http/proxy-served.ts";
 import { market, publishRecords } from "../../helpers/publish/records.ts";
 import { linkedStore } from "../../helpers/store/linked-store.ts";
-import { startSmallS3 } from "../../helpers/store/small-s3.ts";
 import { listed as listedIn } from "../../helpers/store/storages.ts";
 import { testFolder } from "../../helpers/store/test-folder.ts";
 
@@ -37,9 +36,9 @@ const exported = () =>
 
 const proxyOn = ({ location }: Storage) => startTestProxy({ empty: true, snapshotStore: location });
 
-async function served(storage: Storage, quota = 100_000, serving = proxyOn(storage)) {
-  const proxy = await serving;
-  const key = await proxy.issue({ quota });
+async function served(storage: Storage) {
+  const proxy = await proxyOn(storage);
+  const key = await proxy.issue({ quota: 1_000_000 });
   const get = proxy.as(key);
   const { exports } = ExportList.parse((await get(list)).json());
   const file = exports[0]!.files[0]!;
@@ -51,7 +50,7 @@ async function served(storage: Storage, quota = 100_000, serving = proxyOn(stora
 
 let all: Awaited<ReturnType<typeof served>>;
 beforeAll(async () => {
-  all = await served(await exported(), 1_000_000);
+  all = await served(await exported());
 });
 afterAll(() => all.proxy.stop());
 
@@ -88,31 +87,21 @@ describe("a list of exports", () => {
 
 /** Begins to read a file, and waits for so many bytes. */
 async function begin({ proxy, key, file }: Awaited<ReturnType<typeof served>>, least: number) {
-  const request = httpRequest(`http://127.0.0.1:${proxy.port}${file.url}`, {
-    agent: false,
-    headers: bearer(key),
-  });
-  request.end();
-  request.on("error", () => {});
-  const [response] = await once(request, "response");
-  const chunks: AsyncIterator<Buffer> = response[Symbol.asyncIterator]();
-  const received: Buffer[] = [];
-  const more = async () => {
-    const { value, done } = await chunks.next();
-    if (!done) received.push(value);
-    return !done;
+  const { next, ...answer } = await askPieces(`http://127.0.0.1:${proxy.port}${file.url}`, bearer(key));
+  let received = Buffer.alloc(0);
+  const take = async (most: number) => {
+    while (received.length < most) {
+      const piece = await next();
+      if (!piece) return;
+      received = Buffer.concat([received, piece]);
+    }
   };
-  while (Buffer.concat(received).length < least && (await more()));
-  return {
-    status: response.statusCode,
-    leave: () => request.destroy(),
-    async rest(): Promise<Buffer> {
-      await (async () => {
-        while (await more());
-      })().catch(() => {});
-      return Buffer.concat(received);
-    },
+  await take(least);
+  const rest = async () => {
+    await take(Number.POSITIVE_INFINITY).catch(() => {});
+    return received;
   };
+  return { ...answer, rest };
 }
 
 describe("a download", () => {
@@ -135,22 +124,6 @@ describe("a download", () => {
     const others = await get(file.url, { range: `bytes=${part.length}-`, "if-range": tag });
     expect(others.status).toBe(206);
     expect(Buffer.concat([part, others.body]).equals(bytes)).toBe(true);
-  });
-
-  test("that costs more than is left is refused beforehand, and ranges are not", async () => {
-    await using few = await served(await exported(), 8);
-    const { get, left, file, bytes } = few;
-    expect(bytes.length).toBeGreaterThan(8 * unit);
-    const before = await left();
-    const refusal = await get(file.url);
-    expect(outcome(refusal)).toBe("429 QUOTA_EXCEEDED");
-    expect(problemOf(refusal).detail).toMatch(
-      /take a unit for every 262144, more than the 7 left.*ranges of the file/,
-    );
-    expect(await left()).toBe(before);
-    expect((await get(file.url, {}, { method: "HEAD" })).status).toBe(200);
-    expect((await get(file.url, { range: `bytes=0-${6 * unit - 1}` })).status).toBe(206);
-    expect(await left()).toBe(0);
   });
 
   test("is one of at most eight of an owner", async () => {
@@ -180,19 +153,14 @@ describe("a download", () => {
 });
 
 test("a store on S3 is asked for the chunks of a range alone", async () => {
-  const storage = await exported();
-  const s3 = await startSmallS3(storage);
-  const on = { empty: true, snapshotStore: "s3://bucket", environment: s3.environment };
-  const { proxy, get, file, bytes } = await served(storage, 100_000, startTestProxy(on));
+  const { proxy, key, file, bytes } = all;
   let asked = 0;
-  s3.fault = (_method, name) => {
+  const over = await anotherOverS3(proxy, (_, name) => {
     if (name === layout.exportFile(file.sha256)) asked += 1;
     return undefined;
-  };
-  const answer = await get(file.url, { range: `bytes=${unit + 5}-${3 * unit}` });
+  });
+  const answer = await over.as(key)(file.url, { range: `bytes=${unit + 5}-${3 * unit}` });
   expect([answer.status, answer.body.equals(bytes.subarray(unit + 5, 3 * unit + 1))]).toEqual([206, true]);
   expect(asked).toBe(3);
-  expect(sha256((await get(file.url)).body)).toBe(file.sha256);
-  await proxy.stop();
-  await s3.stop();
+  expect(sha256((await over.as(key)(file.url)).body)).toBe(file.sha256);
 });

@@ -5,9 +5,9 @@ import { layout } from "../../../snapshots/store/layout.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
 import { askRows, type RowsReader, wantsRows } from "../../helpers/http/ndjson.ts";
 import { startTestProxy, type TestProxy, type TestProxyOptions } from "../../helpers/http/proxy.ts";
-import { bearer, type Call, outcome, problemOf, remaining, until } from "../../helpers/http/proxy-client.ts";
-import { market, marketsOf, publishRecords } from "../../helpers/publish/records.ts";
-import { bytesInUse } from "../../helpers/servers/bytes-in-use.ts";
+import { bearer, type Call, outcome, until } from "../../helpers/http/proxy-client.ts";
+import { market, publishRecords } from "../../helpers/publish/records.ts";
+import { bytesInUse } from "../../helpers/servers/memory.ts";
 import { linkedStore } from "../../helpers/store/linked-store.ts";
 import { listed } from "../../helpers/store/storages.ts";
 import { testFolder } from "../../helpers/store/test-folder.ts";
@@ -31,12 +31,8 @@ const fill = (storage: Storage) =>
 let proxy: TestProxy;
 
 /** Starts a proxy on a copy of the archive, free to be tampered with. */
-async function start(options: TestProxyOptions = {}, content: "large" | "plain" = "large"): Promise<void> {
-  const { location: snapshotStore } = await linkedStore(
-    folder,
-    content,
-    content === "large" ? fill : (storage) => publishRecords(storage, marketsOf(0, rows)),
-  );
+async function start(options: TestProxyOptions = {}): Promise<void> {
+  const { location: snapshotStore } = await linkedStore(folder, "large", fill);
   proxy = await startTestProxy({ ...options, empty: true, snapshotStore });
   onTestFinished(proxy.stop);
 }
@@ -63,49 +59,6 @@ const broken = async (code: string) =>
   proxy.logged.some((line) => line.includes(`"code":"${code}"`));
 
 describe("the quota", () => {
-  test("pays for 500 rows a unit, for as many as are sent, and one for none", async () => {
-    await start({}, "plain");
-    const key = await proxy.issue({ quota: 100 });
-    const costs = async (query: string) => {
-      const before = await left(key);
-      await get(key, query);
-      return before - (await left(key));
-    };
-    const since = (index: number) => `?from=${market(index).resolvedAt}`;
-    expect(await costs("")).toBe(8);
-    expect(await costs(since(rows - 500))).toBe(1);
-    expect(await costs(since(rows - 501))).toBe(2);
-    expect(await costs("?outcome=never")).toBe(1);
-    expect(await costs("?page=1")).toBe(1);
-    expect(remaining(await get(key, since(rows - 500)))).toBe(await left(key));
-    const before = await left(key);
-    await get(key, "", {}, head);
-    expect(before - (await left(key))).toBe(1);
-    const etag = String((await get(key, since(rows - 500))).headers.etag);
-    const held = await get(key, since(rows - 500), { "if-none-match": etag });
-    expect([held.status, await left(key)]).toEqual([304, before - 2]);
-  });
-
-  test("that does not suffice refuses all rows beforehand, and takes a unit where that had to be counted", async () => {
-    await start({}, "plain");
-    const key = await proxy.issue({ quota: 7 });
-    for (const how of [{}, head]) {
-      const answer = await get(key, "", {}, how);
-      expect([answer.status, answer.headers["retry-after"]]).toEqual([429, String(day / 2000)]);
-    }
-    const { detail } = problemOf(await get(key));
-    expect(detail).toMatch(/a unit for every 500, more than the 7 left of the aegis plan's 7 until/);
-    // The total is not told.
-    expect(detail).not.toMatch(/4000|\b8\b/);
-    expect(await left(key)).toBe(7);
-    // A filter's rows have to be counted.
-    expect(outcome(await get(key, "?min_composite=300"))).toBe("429 QUOTA_EXCEEDED");
-    expect(await left(key)).toBe(6);
-    proxy.clock.now += day;
-    expect((await get(key, `?from=${market(rows - 3_500).resolvedAt}`)).text.split("\n")).toHaveLength(3_501);
-    expect(await left(key)).toBe(0);
-  });
-
   test("that others use up meanwhile breaks the answer off; it is gone on with the next day", async () => {
     await start();
     const key = await proxy.issue({ quota: 8 });

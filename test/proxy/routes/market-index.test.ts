@@ -10,14 +10,12 @@ import { readCommit } from "../../../snapshots/store/log/commits.ts";
 import { verifierText } from "../../../snapshots/trust/notes/note-keys.ts";
 import { segmentEnds } from "../../helpers/archive/odd-markets.ts";
 import { takenUp } from "../../helpers/http/live-feed.ts";
-import { wantsRows } from "../../helpers/http/ndjson.ts";
 import { type Ask, startTestProxy, type TestProxy } from "../../helpers/http/proxy.ts";
-import { type Call, outcome, problemOf } from "../../helpers/http/proxy-client.ts";
+import { outcome, problemOf } from "../../helpers/http/proxy-client.ts";
 import { serveTestProxy } from "../../helpers/http/proxy-served.ts";
 import { market, publishRecords } from "../../helpers/publish/records.ts";
 import { testKey } from "../../helpers/store/signing.ts";
 
-const unit = 256 * 1024;
 const path = "/api/v1/markets/index";
 const [perSegment, segments] = [100, 3];
 const ends = [...segmentEnds().take(segments)];
@@ -77,129 +75,56 @@ const partOf = async (hash: string): Promise<Buffer> => {
 const left = () => proxy.left(key);
 
 interface Header {
-  markets: number;
-  pages: number;
-  root: string;
   sections: Record<string, [bytes: number, root: string]>;
-  words: { hash: string; bytes: number };
+  words: { hash: string };
 }
 
-test("every part is there by its hash, alone and with others", async () => {
-  const index = await indexOf();
-  const rows = await ask("/api/v1/markets/historical", wantsRows);
-  const lines = rows.text.trimEnd().split("\n").reverse();
-  const parts: [hash: string, bytes: Buffer][] = [];
-  const take = async (hash: string, bytes: number) => {
-    const part = await partOf(hash);
-    expect(part.length).toBe(bytes);
-    parts.push([hash, part]);
-    return part;
-  };
+// That several come together is tried in prices.test.ts, and by the client in test/proxy/client/recompute.test.ts.
+test("every part is there by its hash", async () => {
   const takeChunks = async (section: Buffer, size: number) => {
-    for (const chunk of chunksOf(section, size)) {
-      const part = await take(hexOf(leafHash(chunk)), chunk.length);
-      expect(part.equals(chunk)).toBe(true);
-    }
+    for (const chunk of chunksOf(section, size))
+      expect((await partOf(hexOf(leafHash(chunk)))).equals(chunk)).toBe(true);
   };
-  let first = 0;
-  for (const segment of index.segments) {
-    const text = await take(segment.header.hash, segment.header.bytes);
-    expect(sha256(text)).toBe(segment.header.hash);
-    const header: Header = JSON.parse(text.toString());
-    const words = await take(header.words.hash, header.words.bytes);
-    expect(sha256(words)).toBe(header.words.hash);
-    for (const [name, [bytes, root]] of Object.entries(header.sections)) {
-      const section = await take(root, bytes);
-      expect([name, sectionRootOf(section)]).toEqual([name, root]);
+  for (const { header, ids: stored, markets } of (await indexOf()).segments) {
+    const text = await partOf(header.hash);
+    const { words, sections }: Header = JSON.parse(String(text));
+    expect([sha256(text), sha256(await partOf(words.hash))]).toEqual([header.hash, words.hash]);
+    const hashes = await partOf(stored.hash);
+    expect([hashes.length, sectionRootOf(hashes, 256)]).toEqual([6 * markets, stored.hash]);
+    await takeChunks(hashes, 256);
+    for (const [name, [bytes, root]] of Object.entries(sections)) {
+      const section = await partOf(root);
+      expect([name, section.length, sectionRootOf(section)]).toEqual([name, bytes, root]);
       await takeChunks(section, 4096);
       if (name !== "pageRoots") continue;
-      for (const page of chunksOf(section, 32)) {
-        const leaves = await partOf(hexOf(page));
-        const texts = lines.slice(first, first + leaves.length / 32);
-        const hashes = texts.map((line) => leafHash(Buffer.from(line)));
-        expect(leaves.equals(Buffer.concat(hashes))).toBe(true);
-        expect(pageRootOf(hashes).equals(page)).toBe(true);
-        first += texts.length;
-        parts.push([hexOf(page), leaves]);
-      }
+      for (const page of chunksOf(section, 32))
+        expect(pageRootOf(chunksOf(await partOf(hexOf(page)), 32)).equals(page)).toBe(true);
     }
-    const stored = await take(segment.ids.hash, segment.ids.bytes);
-    expect(stored.length).toBe(6 * segment.markets);
-    expect(sectionRootOf(stored, 256)).toBe(segment.ids.hash);
-    await takeChunks(stored, 256);
-  }
-  expect(first).toBe(records.length);
-  // Chunks of several sections may be the same.
-  const unlike = [...new Map(parts)];
-  expect(unlike.length).toBeGreaterThan(100);
-  for (let from = 0; from < unlike.length; from += 100) {
-    const asked = unlike.slice(from, from + 100).toReversed();
-    const { status, body } = await ask(`${path}/sections?of=${asked.map(([hash]) => hash).join()}`);
-    expect(status).toBe(200);
-    expect(body.equals(Buffer.concat(asked.map(([, bytes]) => bytes)))).toBe(true);
   }
 });
 
-describe("a part", () => {
-  test("costs a unit for every 256 KiB, as it is sent, and one when it is held or only asked about", async () => {
-    const [{ header }] = (await indexOf()).segments as [MarketIndex["segments"][number]];
-    const { words } = JSON.parse((await partOf(header.hash)).toString()) as Header;
-    expect(words.bytes).toBeGreaterThan(unit);
-    const address = `${path}/${words.hash}`;
-    const several = `${path}/sections?of=${words.hash},${header.hash}`;
-    const turned = `${path}/sections?of=${header.hash},${words.hash}`;
-    // It tells of their order, too.
-    const { etag: tag = "" } = (await ask(several)).headers;
-    const long = Math.ceil(words.bytes / unit);
-    const tagOf = (of: string) => ({ "if-none-match": `"${of}"` });
-    for (const [units, asked, status, headers, how] of [
-      [long, address, 200],
-      [1, address, 206, { range: `bytes=100-${unit + 99}` }],
-      [2, address, 206, { range: `bytes=100-${unit + 100}` }],
-      [1, address, 200, {}, { method: "HEAD" }],
-      [0, address, 304, tagOf(words.hash)],
-      [1, address, 304, { "if-none-match": "*" }],
-      [1, address, 416, { range: `bytes=${words.bytes}-` }],
-      [Math.ceil((words.bytes + header.bytes) / unit), several, 200],
-      [0, several, 304, { "if-none-match": tag }],
-      [Math.ceil((words.bytes + header.bytes) / unit), turned, 200, { "if-none-match": tag }],
-      [1, several, 200, {}, { method: "HEAD" }],
-      [1, `${path}/${header.hash}`, 200],
-      [1, `${path}/${"0".repeat(64)}`, 404],
-    ] as [number, string, number, Record<string, string>?, Call?][]) {
-      const before = await left();
-      const answer = await ask(asked, headers, how);
-      expect([asked, answer.status]).toEqual([asked, status]);
-      expect([asked, headers, before - (await left())]).toEqual([asked, headers, units]);
-    }
-    const poor = await proxy.issue({ owner: "poor", quota: long });
-    expect((await proxy.as(poor)(address)).status).toBe(200);
-    expect(outcome(await proxy.as(poor)(address))).toBe("429 QUOTA_EXCEEDED");
-  });
-
-  test("of an older snapshot is there for as long as that is kept, also for a process that has just begun", async () => {
-    const newest = new Set((await indexOf()).segments.map(({ header }) => header.hash));
-    const [oldest, middle] = await Promise.all(
-      ids.slice(0, 2).map(async (id) => {
-        const { segments } = await indexOf(`?asOf=${id}`);
-        return segments.filter(({ header }) => !newest.has(header.hash));
-      }),
-    );
-    const hashes = [oldest![0]!.header.hash, oldest![0]!.ids.hash, middle![0]!.header.hash];
-    await using other = await proxy.another({});
-    const outcomes = async (by: TestProxy, alive: readonly string[]) => {
-      const found = await Promise.all(hashes.map((hash) => by.as(key)(`${path}/${hash}`)));
-      expect(found.map(outcome)).toEqual(alive);
-    };
-    for (const by of [other, proxy]) await outcomes(by, ["200", "200", "200"]);
-    const { manifest } = (await readCommit(proxy.storage, 1))!;
-    await proxy.storage.delete(layout.manifest(manifest.hash));
-    for (const by of [other, proxy]) {
-      // The listing of what can be read has become old.
-      by.clock.now += 60_000;
-      await outcomes(by, ["404 SECTION_NOT_FOUND", "404 SECTION_NOT_FOUND", "200"]);
-    }
-  });
+test("a part of an older snapshot is there for as long as that is kept, also for a process that has just begun", async () => {
+  const newest = new Set((await indexOf()).segments.map(({ header }) => header.hash));
+  const [oldest, middle] = await Promise.all(
+    ids.slice(0, 2).map(async (id) => {
+      const { segments } = await indexOf(`?asOf=${id}`);
+      return segments.filter(({ header }) => !newest.has(header.hash));
+    }),
+  );
+  const hashes = [oldest![0]!.header.hash, oldest![0]!.ids.hash, middle![0]!.header.hash];
+  await using other = await proxy.another({});
+  const outcomes = async (by: TestProxy, alive: readonly string[]) => {
+    const found = await Promise.all(hashes.map((hash) => by.as(key)(`${path}/${hash}`)));
+    expect(found.map(outcome)).toEqual(alive);
+  };
+  for (const by of [other, proxy]) await outcomes(by, ["200", "200", "200"]);
+  const { manifest } = (await readCommit(proxy.storage, 1))!;
+  await proxy.storage.delete(layout.manifest(manifest.hash));
+  for (const by of [other, proxy]) {
+    // The listing of what can be read has become old.
+    by.clock.now += 60_000;
+    await outcomes(by, ["404 SECTION_NOT_FOUND", "404 SECTION_NOT_FOUND", "200"]);
+  }
 });
 
 test("what must be hashed first is paid for by its work, and what nobody has costs one unit from then on", async () => {
