@@ -5,12 +5,7 @@ import { expect } from "vitest";
 import { type ClientOptions, WebSocket } from "ws";
 import { feedProtocol } from "../../../schemas/headers.ts";
 import { FeedMessage, type ScoreChange } from "../../../schemas/rooms/feed.ts";
-import { layout } from "../../../snapshots/store/layout.ts";
-import { newestCommit } from "../../../snapshots/store/log/commits.ts";
-import { readManifest } from "../../../snapshots/store/manifest.ts";
-import type { Storage } from "../../../snapshots/store/storage.ts";
 import { type Book, publishBook } from "../publish/score-books.ts";
-import { memoryStorage } from "../store/storages.ts";
 import { startTestProxy, type TestProxy, type TestProxyOptions } from "./proxy.ts";
 import { bearer, until } from "./proxy-client.ts";
 
@@ -42,8 +37,6 @@ export interface Listener {
   count(messages: number): Promise<void>;
   /** Settles with the close code. */
   closed: Promise<number>;
-  /** Waits until the server has closed it; returns the close code. */
-  ended(): Promise<number>;
   /** Sends a command; a text goes out as it is. */
   say(message: object | string): void;
   /** Asks for some slugs, and waits until the server has heard it. */
@@ -76,10 +69,6 @@ export async function listen(port: number, key: string, choices: ListenChoices =
     changes: () => heard.filter((message): message is ScoreChange => message.type.startsWith("score.")),
     count: (messages) => until(`${messages} messages of the feed`, () => heard.length >= messages),
     closed,
-    async ended() {
-      await until("the connection to be closed", () => socket.readyState === WebSocket.CLOSED);
-      return closed;
-    },
     say,
     async subscribe(...slugs) {
       say({ type: "subscribe", slugs });
@@ -99,32 +88,6 @@ export async function listenGreeted(port: number, key: string, choices?: ListenC
 
 /** A greeting at any time. Times matter only where a snapshot is published again. */
 export const hello = (snapshotId: string) => ({ type: "hello", snapshotId, publishedAt: expect.any(String) });
-
-/** A copy of a store in memory, to be published into out of sight. */
-export async function draftOf(storage: Storage): Promise<{ storage: Storage; objects: Map<string, Buffer> }> {
-  const objects = new Map<string, Buffer>();
-  for await (const { key } of storage.list("")) objects.set(key, (await storage.get(key))!);
-  return { storage: memoryStorage(objects), objects };
-}
-
-/** Brings all of a draft to its store except for some keys. A reader sees none of its commits before it sees all. */
-export async function bring(
-  draft: ReadonlyMap<string, Buffer>,
-  storage: Storage,
-  without: readonly string[] = [],
-): Promise<void> {
-  const keys = [...draft.keys()].filter((key) => !without.includes(key));
-  const commits = keys.filter((key) => key.startsWith(layout.commit.prefix)).sort();
-  const others = keys.filter((key) => key !== layout.checked && !commits.includes(key));
-  // Readers go up from the commit they know, or from the one that the last run names.
-  for (const key of [...others, ...commits.reverse(), layout.checked])
-    await storage.put(key, draft.get(key)!);
-}
-
-/** The manifest of a store's newest commit. */
-export async function newestManifest(storage: Storage) {
-  return readManifest(storage, (await newestCommit(storage))!);
-}
 
 /** Starts a proxy over a store with these scores, and issues a key. */
 export async function startFeedProxy(book: Book, options: TestProxyOptions = {}): Promise<FeedProxy> {

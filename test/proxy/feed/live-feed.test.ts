@@ -1,23 +1,19 @@
 import { once } from "node:events";
-import { mkdir, symlink } from "node:fs/promises";
-import { dirname, join } from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from "vitest";
 import type { ScoreChange } from "../../../schemas/rooms/feed.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { newestCommit, readCommit } from "../../../snapshots/store/log/commits.ts";
 import {
-  bring,
-  draftOf,
   hello,
   type Listener,
   listen,
   listenGreeted,
-  newestManifest,
   startFeedProxy,
   takenUp,
 } from "../../helpers/http/live-feed.ts";
 import type { TestProxy } from "../../helpers/http/proxy.ts";
 import { until } from "../../helpers/http/proxy-client.ts";
+import { anotherOverS3 } from "../../helpers/http/proxy-served.ts";
 import { type Book, bookOf, changesBetween, publishBook } from "../../helpers/publish/score-books.ts";
 
 /** The scores of a test, of which one protocol is its own: no list and no snapshot is that of another test. */
@@ -54,12 +50,10 @@ beforeEach(async () => {
   first = (await newestCommit(proxy.storage))!.entry.commit;
   await takenUp(proxy, ids[0]!);
 });
-async function publish(next: Book, storage = proxy.storage, markets = 3): Promise<string> {
-  const id = await publishBook(storage, next, { markets });
-  steps.push(await changesBetween(storage, book, next));
-  ids.push(id);
+async function publish(next: Book, markets = 3): Promise<void> {
+  ids.push(await publishBook(proxy.storage, next, { markets }));
+  steps.push(await changesBetween(proxy.storage, book, next));
   book = next;
-  return id;
 }
 /** What who goes on from a snapshot hears. */
 const from = async (since: string) => (await listenGreeted(proxy.port, key, { since })).heard;
@@ -162,17 +156,17 @@ describe("a client that asks for snapshots", () => {
       await once(socket, "pong");
     };
     await ask({ snapshots: true, slugs: [] });
-    await publish(books[1], proxy.storage, 5);
+    await publish(books[1], 5);
     await count(2);
     expect(heard.slice(1)).toEqual([published(1, { added: 2, changed: 0, removed: 0 })]);
     await ask({ snapshots: true });
-    await publish(books[2], proxy.storage, 5);
+    await publish(books[2], 5);
     await count(3 + steps[2]!.length);
     expect(heard.slice(2)).toEqual([...steps[2]!, published(2, { added: 0, changed: 0, removed: 0 })]);
     await ask({ snapshots: false });
-    await publish(books[3], proxy.storage, 5);
+    await publish(books[3], 5);
     await count(3 + steps[2]!.length + steps[3]!.length);
-    await publish(books[0], proxy.storage, 5);
+    await publish(books[0], 5);
     await count(3 + stepsFrom(2).length);
     expect(heard.filter(({ type }) => type === "snapshot.published")).toHaveLength(2);
   });
@@ -199,17 +193,15 @@ describe("a client that goes on from a snapshot", () => {
   });
 
   test("that another process has already taken up is greeted with it, and told what follows once", async () => {
-    const draft = await draftOf(proxy.storage);
+    const other = await failing(layout.segment.prefix);
     // No other test has so many markets, and with them this segment.
-    await publish(books[1], draft.storage, 6);
-    const segment = layout.segment((await newestManifest(draft.storage)).segments.at(-1)!.hash);
-    const hold = await unreadable(segment);
-    await bring(draft.objects, proxy.storage, [segment]);
-    const { heard, count } = await listenGreeted(proxy.port, key, { since: ids[1]! });
+    await publish(books[1], 6);
+    await takenUp(proxy, ids[1]!);
+    const { heard, count } = await listenGreeted(other.port, key, { since: ids[1]! });
     expect(heard).toEqual([hello(ids[1]!)]);
-    expect((await proxy.get("/healthz")).headers["x-snapshot-id"]).toBe(ids[0]);
-    await hold.release(draft.objects.get(segment)!);
-    await publish(books[2], proxy.storage, 6);
+    expect((await other.get("/healthz")).headers["x-snapshot-id"]).toBe(ids[0]);
+    other.fails = false;
+    await publish(books[2], 6);
     await count(1 + steps[2]!.length);
     expect(heard).toEqual([hello(ids[1]!), ...steps[2]!]);
   });
@@ -235,29 +227,28 @@ describe("a client that goes on from a snapshot", () => {
   });
 });
 
-/** Lets the store fail at one object, which is still to come. */
-async function unreadable(object: string) {
-  const place = join(proxy.directory, "store", object);
-  await mkdir(dirname(place), { recursive: true });
-  await symlink(proxy.directory, place);
-  // A put replaces the link at once. Without the link the object would be missing for a moment, which is another fault.
-  return { release: (bytes: Buffer) => proxy.storage.put(object, bytes) };
+/** A proxy that has taken up the first snapshot, and for which the store then fails at these objects. */
+async function failing(prefix: string) {
+  const state = { fails: false };
+  const denied = { status: 403, code: "AccessDenied" };
+  const other = await anotherOverS3(proxy, (_, name) =>
+    state.fails && name.startsWith(prefix) ? denied : undefined,
+  );
+  await takenUp(other, ids[0]!);
+  state.fails = true;
+  return Object.assign(state, other);
 }
 
 test("while the store fails nothing is told, and afterwards all of it", async () => {
-  proxy.logged.length = 0;
-  const failed = () => proxy.logged.filter((line) => line.includes("the live feed could not go on")).length;
-  const { heard, count } = await listenGreeted(proxy.port, key);
-  const draft = await draftOf(proxy.storage);
-  await publish(books[1], draft.storage);
-  const list = layout.publicObject((await newestManifest(draft.storage)).scores.list.hash);
-  await publish(books[2], draft.storage);
-  const hold = await unreadable(list);
-  await bring(draft.objects, proxy.storage, [list]);
+  const other = await failing(layout.publicObject.prefix);
+  const failed = () => other.logged.filter((line) => line.includes("the live feed could not go on")).length;
+  const { heard, count } = await listenGreeted(other.port, key);
+  await publish(books[1]);
+  await publish(books[2]);
   await until("two failed polls", () => failed() > 1);
   await publish(books[3]);
   expect(heard).toEqual([hello(ids[0]!)]);
-  await hold.release(draft.objects.get(list)!);
+  other.fails = false;
   await count(1 + stepsFrom(1).length);
   expect(heard).toEqual([hello(ids[0]!), ...stepsFrom(1)]);
 });
