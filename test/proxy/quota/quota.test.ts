@@ -1,16 +1,17 @@
 import { spawn } from "node:child_process";
 import { randomUUID } from "node:crypto";
 import { once } from "node:events";
+import { Agent } from "node:http";
 import { join } from "node:path";
 import { beforeEach, describe, expect, onTestFinished, test } from "vitest";
 import { clientAccount } from "../../../proxy/access/identity.ts";
 import { freeAccounts, type QuotaStore, sqliteQuota, threadedQuota } from "../../../proxy/quota/counters.ts";
 import { createQuota, type FailurePolicy, secondsUntil } from "../../../proxy/quota/quota.ts";
 import { redisQuota } from "../../../proxy/quota/redis.ts";
-import { patient, startTestProxy } from "../../helpers/http/proxy.ts";
-import { outcome, remaining, until } from "../../helpers/http/proxy-client.ts";
+import { patient } from "../../helpers/http/proxy.ts";
+import { outcome, remaining } from "../../helpers/http/proxy-client.ts";
 import { serveTestProxy } from "../../helpers/http/proxy-served.ts";
-import { bytesInUse } from "../../helpers/servers/bytes-in-use.ts";
+import { bytesInUse } from "../../helpers/servers/memory.ts";
 import { findRedis, testRedis } from "../../helpers/servers/redis.ts";
 import { testFolder } from "../../helpers/store/test-folder.ts";
 
@@ -22,14 +23,6 @@ describe("over HTTP", () => {
   const proxy = serveTestProxy({ trustProxy: { hops: 1 } });
   /** As an address of which each test has its own. */
   const as = (address: string) => ({ headers: { "x-forwarded-for": address } });
-
-  test("of 200 at once with 100 left exactly 100 pass", async () => {
-    const key = await proxy.issue({ quota: 100 });
-    const calls = Array.from({ length: 200 }, () => proxy.as(key)(list));
-    const outcomes = (await Promise.all(calls)).map(outcome);
-    expect(outcomes.filter((one) => one === "200")).toHaveLength(100);
-    expect(outcomes.filter((one) => one === "429 QUOTA_EXCEEDED")).toHaveLength(100);
-  });
 
   test("every metered answer tells limit, remaining and reset, in both families of headers", async () => {
     const address = as("192.0.2.2");
@@ -77,6 +70,9 @@ describe("over HTTP", () => {
     await using wary = await proxy.another({ trustProxy: undefined });
     for (let count = 0; count < 3; count += 1) await wary.get(list, as(`192.0.2.${count}`));
     expect(remaining(await wary.get(list))).toBe(996);
+    const agent = new Agent({ localAddress: "127.0.1.1" });
+    expect(remaining(await wary.get(list, { agent }))).toBe(999);
+    agent.destroy();
     expect(wary.logged.filter((line) => line.includes("TRUST_PROXY"))).toHaveLength(1);
   });
 });
@@ -128,25 +124,10 @@ describe("createQuota(store, options) while the store fails", () => {
     expect((await quota.take(lost!, 1)).allowed).toBe(true);
   });
 
-  test("it is asked for no unit to see whether it is back", async () => {
-    const taken: [day: string, units: number][] = [];
-    const quota = quotaOver({
-      take: async (_account, day, units) => ({ allowed: true, used: taken.push([day, units]) }),
-    });
-    expect([await quota.ready(), taken]).toEqual([true, [["1970-01-01", 0]]]);
-  });
-
   test("who has used more than a limit that was lowered has none left, and no fewer", async () => {
     const quota = quotaOver({ take: async () => ({ allowed: false, used: 5 }), used: async () => 5 });
     expect(await quota.take(caller, 1)).toMatchObject({ allowed: false, remaining: 0 });
     expect(await quota.standing(caller)).toEqual({ limit: 2, remaining: 0, resetAt: 86_400_000 });
-  });
-
-  test("a unit that cannot be given back is no error of the request", async () => {
-    const quota = quotaOver({ take: async () => ({ allowed: true, used: 1 }) });
-    const receipt = await quota.take(caller, 1);
-    await receipt.giveBack();
-    expect(receipt.remaining).toBe(1);
   });
 });
 
@@ -276,15 +257,6 @@ describe("a quota file that another process has locked", () => {
     await unlock();
     await store.close();
   });
-
-  test("is met by the policy, and counts again when it is free", async () => {
-    await using proxy = await startTestProxy({ quotaOnFailure: "closed" });
-    const unlock = await lock(join(proxy.directory, "quota.sqlite"));
-    expect(outcome(await proxy.get(list))).toBe("503 QUOTA_UNAVAILABLE");
-    expect((await proxy.get("/healthz")).status).toBe(200);
-    await unlock();
-    await until("the quota", async () => outcome(await proxy.get(list)) === "200");
-  });
 });
 
 test.each(Object.entries({ sqliteQuota: () => sqliteQuota(":memory:"), threadedQuota: () => threaded() }))(
@@ -327,7 +299,7 @@ describe("counters of more addresses than are kept", () => {
       const { remaining } = await quota.take({ plan: "free", account: addressOf(number), limit: 1000 }, 1);
       if (remaining !== 999) expect.fail(`${number}: ${remaining} left`);
     };
-    const [addresses, atOnce] = [25_000, 500];
+    const [addresses, atOnce] = [16_000, 500];
     await store.take(spender, day, 1000, 1000);
     await store.take("aegis:acme", day, 1, 1);
     await store.take(user, day, 129, 1000);
