@@ -39,7 +39,6 @@ beforeAll(async () => {
     walked: true,
     root: { archiveRoot: head.entry.archiveRoot, markets },
     recomputed: [markets / 5, true],
-    same: "true,true,true,true,true,true",
     again: [markets / 5, 1, "entry"],
     proved: [markets / 5, true],
     absent: [markets, "NOT_FOUND 404", "MISMATCH 0"],
@@ -101,20 +100,12 @@ describe("runs as it is served", () => {
 
   const url = () => `http://127.0.0.1:${proxy.port}`;
 
-  const nodes = [
-    ["20", findNode("20")],
-    ["22", findNode("22")],
-    ["24", process.execPath],
-  ] as const;
-
-  for (const [version, program] of nodes) {
-    test.skipIf(!program)(`in Node ${version}`, async () => {
-      const found = await run(program!, ["-p", "process.versions.node"]);
-      expect(found.stdout.split(".")[0]).toBe(version);
-      const { stdout, stderr } = await run(program!, [script, url(), key]);
-      expect([JSON.parse(stdout), stderr]).toEqual([expected, ""]);
-    });
-  }
+  const oldest = findNode("20");
+  // Of later ones: in Chromium, and wherever tests here use the client.
+  test.skipIf(!oldest)("in Node 20", async () => {
+    const { stdout, stderr } = await run(oldest!, [script, url(), key]);
+    expect([JSON.parse(stdout), stderr]).toEqual([expected, ""]);
+  });
 
   const program = findChromium();
   test.skipIf(!program)("in Chromium, on a page of the service and on another site's", async () => {

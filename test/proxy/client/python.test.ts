@@ -1,33 +1,31 @@
-import { execFile } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { createServer, type RequestListener } from "node:http";
-import { promisify } from "node:util";
 import { gzipSync } from "node:zlib";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { Client } from "../../../proxy/site/client/client.ts";
-import { filterFields, foldCase } from "../../../schemas/filters.ts";
+import { filterFields } from "../../../schemas/filters.ts";
 import type { HistoricalMarket } from "../../../schemas/records.ts";
 import { feedVersions } from "../../../schemas/versions.ts";
 import { verifierText } from "../../../snapshots/trust/notes/note-keys.ts";
-import { pythonPath } from "../../conformance/python.ts";
+import { inPython, python } from "../../conformance/python.ts";
 import { type Link, startLink } from "../../helpers/http/link.ts";
 import { startTestProxy, type TestProxy } from "../../helpers/http/proxy.ts";
 import { bearer, until } from "../../helpers/http/proxy-client.ts";
 import { market, marketsOf, publishRecords } from "../../helpers/publish/records.ts";
-import { findProgram, freePort, serveLocally } from "../../helpers/servers/programs.ts";
+import { freePort, serveLocally } from "../../helpers/servers/programs.ts";
 import { testKey } from "../../helpers/store/signing.ts";
 import { testFolder } from "../../helpers/store/test-folder.ts";
 
 // What the client in Python asks and checks over HTTP. test/conformance has it evaluate and verify at random.
 
-const python = findProgram("python3");
 const file = new URL("../../../proxy/site/client/client.py", import.meta.url).pathname;
 const signing = { key: testKey() };
 const trusted = verifierText(signing.key);
 
 /** What a program prints as JSON, with the client imported and `given` at hand. */
-async function says<Said>(program: string, given: unknown): Promise<Said> {
-  const script = `import json, sys
+const says = <Said>(program: string, given: unknown): Promise<Said> =>
+  inPython(
+    `import json, sys
 from client import *
 given = json.load(sys.stdin)
 def failing(work):
@@ -36,12 +34,9 @@ def failing(work):
         return []
     except ApiError as error:
         return [type(error).__name__, getattr(error, "what", error.code), error.status, error.parameter]
-${program}`;
-  const env = { ...process.env, ...pythonPath };
-  const running = promisify(execFile)(python!, ["-c", script], { env, maxBuffer: 2 ** 27 });
-  running.child.stdin!.end(JSON.stringify(given));
-  return JSON.parse((await running).stdout);
-}
+${program}`,
+    given,
+  );
 
 describe.skipIf(!python)("the client in Python", () => {
   test("is one file of the standard library that Python 3.9 can read, and typed", async () => {
@@ -59,18 +54,6 @@ print(json.dumps([sorted(names - {*sys.stdlib_module_names}), [one.name for one 
       text,
     );
     expect(said).toEqual([[], []]);
-  });
-
-  test("folds the case of every character that its Unicode knows as the service does", async () => {
-    const program = `
-import unicodedata
-known = (chr(code) for code in range(0x110000) if not 0xd800 <= code < 0xe000)
-print(json.dumps([[char, fold(char)] for char in known if unicodedata.category(char) != "Cn" and char != fold(char)]))`;
-    const folded = await says<[string, string][]>(program, null);
-    expect(folded.length).toBeGreaterThan(1300);
-    for (const [char, fold] of folded) expect([char, foldCase(fold)]).toEqual([char, foldCase(char)]);
-    const apart = folded.filter(([char, fold]) => !new RegExp(`^${fold}$`, "iu").test(char));
-    expect(apart).toEqual([]);
   });
 
   test("knows the fields of the feed as the service does", async () => {
@@ -165,51 +148,36 @@ print(json.dumps({
     expect(said["of changes"]).toEqual([changes.snapshotId, changes.archiveRoot]);
   });
 
-  test("checks proofs, totals and an absence against the publisher's key", async () => {
+  test("checks proofs, totals and an absence against the publisher's key, and says what its Unicode cannot tell", async () => {
     const asked = { filters: { disputed: true }, by: ["tier", "month"] };
     const found = await js.recompute({ ...asked, trust: { key: trusted } });
-    const said = await says<unknown[]>(
+    const [said, notes, categories] = await says<[unknown[], unknown[], unknown[]]>(
       `
 client, trust = Client(given["url"], given["key"]), Trust(key=given["trusted"])
 found = client.recompute({"disputed": True}, ["tier", "month"], trust=trust)
 record = verify_proof(client.proof(given["present"]), given["present"], trust)
 nobody = client.absent(given["absent"], trust)
 then = client.absent(given["other"], trust, as_of=given["since"])
-print(json.dumps([found.total, found.facets, found.vouched.entry, found.vouched.by, found.vouched.complete,
-                  found.vouched.checkpoint.signed, record, nobody.markets, then.markets]))`,
-      { url, key, trusted, present, absent, other: market(200).id, since: snapshots[0] },
+note = client.checkpoint()
+of = [client.recompute({"category": one}, trust=trust) for one in given["categories"]]
+print(json.dumps([[found.total, found.facets, found.vouched.entry, found.vouched.by, found.vouched.complete,
+                   found.vouched.checkpoint.signed, record, nobody.markets, then.markets],
+                  [verify_checkpoint(note, given["trusted"]).signed,
+                   *[failing(lambda: verify_checkpoint(note, keys)) for keys in (None, (), "")]],
+                  [[one.total, one.vouched.complete, len(one.vouched.unjudged)] for one in of]]))`,
+      {
+        ...{ url, key, trusted, present, absent, other: market(200).id, since: snapshots[0] },
+        categories: [strange, strange.toUpperCase(), "sport\ufffe", "Crypto"],
+      },
     );
     const { total, facets, vouched } = found;
     const record = await js.market(present);
     expect(said).toEqual([total, facets, vouched.entry, ["key"], true, true, record, 130, 150]);
-  });
-
-  test("takes no checkpoint for signed without a key", async () => {
-    const said = await says<unknown[]>(
-      `
-note = Client(given["url"], given["key"]).checkpoint()
-print(json.dumps([verify_checkpoint(note, given["trusted"]).signed,
-                  *[failing(lambda: verify_checkpoint(note, keys)) for keys in (None, (), "")]]))`,
-      { url, key, trusted },
-    );
+    // Without a key no checkpoint is signed.
     const refused = ["VerificationError", "checkpoint", 0, null];
-    expect(said).toEqual([true, refused, refused, ["ApiError", "INVALID_PARAMETER", 0, "key"]]);
-  });
-
-  test("says where its Unicode cannot tell whether two categories are the same", async () => {
-    const said = await says<unknown[]>(
-      `
-client = Client(given["url"], given["key"])
-found = [client.recompute({"category": one}, trust=Trust(key=given["trusted"])) for one in given["categories"]]
-print(json.dumps([[one.total, one.vouched.complete, len(one.vouched.unjudged)] for one in found]))`,
-      { url, key, trusted, categories: [strange, strange.toUpperCase(), "sport\ufffe", "Crypto"] },
-    );
-    expect(said.slice(0, 3)).toEqual([
-      [1, true, 0],
-      [1, true, 0],
-      [0, false, 1],
-    ]);
-    expect(said.at(-1)).toMatchObject([expect.any(Number), true, 0]);
+    expect(notes).toEqual([true, refused, refused, ["ApiError", "INVALID_PARAMETER", 0, "key"]]);
+    const known = [1, true, 0];
+    expect(categories).toEqual([known, known, [0, false, 1], [expect.any(Number), true, 0]]);
   });
 
   test("goes on behind rows that broke off", async () => {
