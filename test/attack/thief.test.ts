@@ -1,14 +1,16 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { beforeAll, expect, test } from "vitest";
+import { parseNote } from "../../snapshots/format/note.ts";
 import { layout } from "../../snapshots/store/layout.ts";
 import type { Storage } from "../../snapshots/store/storage.ts";
 import { verifierText } from "../../snapshots/trust/notes/note-keys.ts";
+import { signatureLine } from "../../snapshots/trust/notes/signed-note.ts";
 import { startTestProxy, type TestProxy, type TestProxyOptions } from "../helpers/http/proxy.ts";
 import { until } from "../helpers/http/proxy-client.ts";
 import { marketsOf, publishRecords } from "../helpers/publish/records.ts";
 import { linkedStore } from "../helpers/store/linked-store.ts";
-import { testKey } from "../helpers/store/signing.ts";
+import { policyOfTwo, testKey } from "../helpers/store/signing.ts";
 import { testFolder } from "../helpers/store/test-folder.ts";
 
 // A thief has every right on the store, but none of the private keys. What proxies that trust one public key tell of
@@ -97,4 +99,29 @@ test("after a restart an older state is refused by CHECKPOINT_FILE, and without 
   expect(await forgetful.measured("prs_untrusted_total")).toBe(1);
 
   await Promise.all([again.stop(), forgetful.stop()]);
+});
+
+test("what too few witnesses cosigned is not taken up, which the log says, until enough have", async () => {
+  const trustPolicy = join(folder, "policy");
+  const witnesses = [0, 1, 2].map((n) =>
+    testKey(`witness.example/w${n}`, "", n === 1 ? "ml-dsa-44" : "cosignature-ed25519"),
+  );
+  const vkeys = witnesses.map((key) => ({ vkey: verifierText(key) }));
+  await writeFile(trustPolicy, policyOfTwo(ours, vkeys));
+  const storage = await signedStore();
+  const proxy = await proxyOn(storage, { trustPolicy, trustedKeys: undefined });
+  expect((await proxy.get("/readyz")).status).toBe(503);
+  expect(logOf(proxy)).toContain(
+    `${layout.logCheckpoint}: the quorum two is not reached: no witness cosigned`,
+  );
+  const note = String(await storage.get(layout.logCheckpoint));
+  const lines = witnesses.slice(0, 2).map((key) => `${signatureLine(key, parseNote(note).text)}\n`);
+  for (const key of [layout.logCheckpointOf(3), layout.logCheckpoint])
+    await storage.put(key, Buffer.from(note + lines.join("")));
+  await until("the third commit", async () => (await commitOf(proxy)) === 3);
+  expect((await proxy.get("/readyz")).json()).toMatchObject({ status: "ready", heldBack: null });
+  await proxy.stop();
+  await expect(proxyOn(storage, { trustedKeys: undefined, checkpointFile: "x" })).rejects.toThrow(
+    /needs TRUST_POLICY or TRUSTED_KEYS/,
+  );
 });
