@@ -81,20 +81,6 @@ describe("the files of the log", () => {
       expect(await files.file(name)).toBeUndefined();
   });
 
-  test("are read from the store where it has them: one object a bundle", async () => {
-    const objects = new Map(grown);
-    for (const [name, bytes] of tiles) objects.set(layout.logFile(name), bytes);
-    const storage = countingStorage(memoryStorage(objects));
-    const { files } = await logOver(storage);
-    await files.file("tile/0/000");
-    storage.calls.length = 0;
-    for (let n = 0; n < 2; n += 1)
-      for (const [name, bytes] of tiles) expect([name, await files.file(name)]).toEqual([name, bytes]);
-    expect(storage.calls.map(({ key }) => key)).toEqual(
-      ["tile/entries/000", "tile/entries/001.p/2"].map(layout.logFile),
-    );
-  });
-
   test("are told by tiles where commits are gone, and not at all where neither tells", async () => {
     const objects = new Map(grown);
     for (const [name, bytes] of tiles) objects.set(layout.logFile(name), bytes);
