@@ -84,14 +84,16 @@ test("long answers cost a unit for every 500 rows or lines and every 256 KiB as 
     const issue = (quota: number) => proxy.issue({ owner: `${quota} for ${name} ${headers.accept}`, quota });
     expect((await costs({}, "GET", await issue(units))).told).toEqual([name, 200, units]);
     if (units === 1) continue;
-    const poor = await costs({}, "GET", await issue(units - 1));
+    const few = await issue(units - 1);
+    const poor = await costs({}, "GET", few);
     // A filter's rows, and changes, have to be counted.
     expect(poor.told).toEqual([name, 429, /from=|since=/.test(name) ? 1 : 0]);
     expect(outcome(poor.answer)).toBe("429 QUOTA_EXCEEDED");
     expect(poor.answer.headers["retry-after"]).toBe("43200");
     const { detail } = problemOf(poor.answer);
     expect(detail).toMatch(/take a unit for every (500|262144), more than the \d+ left of the aegis plan's/);
-    // How many there are is not told.
+    // Of a file the size is told, as it is in lists, and of rows not how many there are.
+    expect((await costs({}, "HEAD", few)).answer.status).toBe(/^(exports|index)/.test(name) ? 200 : 429);
     expect(detail).not.toMatch(/1200|1100|701/);
   }
 });
