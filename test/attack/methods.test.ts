@@ -4,7 +4,6 @@ import { type Endpoint, endpoints } from "../../schemas/endpoints.ts";
 import { plans } from "../../schemas/plans.ts";
 import { type Attacked, expectOwnRequest, startAttacked } from "../helpers/attack/target.ts";
 import { answersIn, headerOf, type WireAnswer } from "../helpers/attack/wire.ts";
-import { addressOf } from "../helpers/http/addresses.ts";
 
 const attacked: Attacked = await startAttacked();
 const { proxy, origin, keys } = attacked;
@@ -15,8 +14,21 @@ const addresses = [...new Set(table.map(({ path }) => path))];
 const methods = ["GET", "HEAD", "POST", "DELETE", "OPTIONS", "TRACE", "QUERY", "PROPFIND"];
 const slug = "aave";
 
+/** An address of an endpoint: its path with the variables filled in. */
+function addressOf({ path, files = [""] }: Pick<Endpoint, "path" | "files">): string {
+  return path
+    .replace(":slug", slug)
+    .replace(":id", "00000000-0000-4000-8000-000000000007")
+    .replace(":hash", "0".repeat(64))
+    .replace(":changes", "0".repeat(64))
+    .replace(":snapshotId", "0".repeat(64))
+    .replace(":name", "markets-0001.parquet")
+    .replace("*logFile", "tile/0/000.p/1")
+    .replace(":file", files[0]!);
+}
+
 async function ask(method: string, path: string, fields = ""): Promise<WireAnswer> {
-  const address = addressOf(table.find((row) => row.path === path) ?? { path }, slug);
+  const address = addressOf(table.find((row) => row.path === path) ?? { path });
   const head = `${method} ${address} HTTP/1.1\r\nHost: proxy.test\r\n`;
   const received = answersIn(await proxy.raw(`${head}Connection: close\r\n${fields}\r\n`));
   expect(received).toHaveLength(1);

@@ -1,18 +1,19 @@
 import { spawnSync } from "node:child_process";
 import { readdir, readFile, writeFile } from "node:fs/promises";
 import { createServer } from "node:http";
+import { connect, createServer as createTcpServer } from "node:net";
 import { join } from "node:path";
+import { pipeline } from "node:stream";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import type { Request, Response } from "../../proxy/exchange.ts";
 import { cdnOrigin } from "../../proxy/origin/origin.ts";
 import { sha256 } from "../../snapshots/store/layout.ts";
 import { type FaultyOrigin, startFaultyOrigin } from "../helpers/http/faulty-origin.ts";
-import { type ForwardProxy, startForwardProxy } from "../helpers/http/forward-proxy.ts";
 import { startTestProxy, type TestProxy } from "../helpers/http/proxy.ts";
 import { call } from "../helpers/http/proxy-client.ts";
 import { scriptProcess } from "../helpers/publish/commands.ts";
 import { writePlainSources } from "../helpers/publish/sample-sources.ts";
-import { findNode, freePort, listenLocally, nodeOptions } from "../helpers/servers/programs.ts";
+import { findNode, freePort, listenLocally, nodeOptions, serveLocally } from "../helpers/servers/programs.ts";
 import { type SmallS3, startSmallS3 } from "../helpers/store/small-s3.ts";
 import { memoryStorage } from "../helpers/store/storages.ts";
 import { testFolder } from "../helpers/store/test-folder.ts";
@@ -23,7 +24,7 @@ const body = Buffer.from("{}");
 let service: TestProxy;
 let s3: SmallS3;
 let cdn: FaultyOrigin;
-let forward: ForwardProxy;
+let forward: Awaited<ReturnType<typeof startForwardProxy>>;
 beforeAll(async () => {
   service = await startTestProxy({ pollSeconds: 0.1 });
   await writeFile(join(folder, "key"), `${await service.issue()}\n`);
@@ -46,6 +47,25 @@ afterEach(() => {
   objects.clear();
   forward.asked.length = 0;
 });
+
+/** Starts a forward proxy, which alone knows some hosts, with these loopback ports; it tells the host of each tunnel or connection. */
+async function startForwardProxy(hosts: Record<string, number>) {
+  const asked: string[] = [];
+  const server = createTcpServer((socket) => {
+    socket.once("data", (first) => {
+      const [, method, host = ""] = /^(\S+) (?:http:\/\/)?([^:/ ]+)/.exec(String(first)) ?? [];
+      asked.push(host);
+      const port = hosts[host];
+      if (port === undefined) return void socket.end("HTTP/1.1 502 Bad Gateway\r\n\r\n");
+      const target = connect(port, "127.0.0.1");
+      if (method === "CONNECT") socket.write("HTTP/1.1 200 OK\r\n\r\n");
+      else target.write(first);
+      pipeline(socket, target, socket, () => {});
+    });
+  });
+  const { url, stop } = await serveLocally(server);
+  return { environment: { http_proxy: url, https_proxy: url, no_proxy: "" }, asked, stop };
+}
 
 const publish = (store: string, env: NodeJS.ProcessEnv, sources = "sources") =>
   scriptProcess("snapshot", ["publish", "--sources", sources, "--store", store], { from: folder, env });
