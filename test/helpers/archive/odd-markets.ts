@@ -133,3 +133,8 @@ function literal(text: string): string {
   const spelled = parts.map((part) => (/\p{Cc}/u.test(part) ? `chr(${part.codePointAt(0)})` : quoted(part)));
   return `concat(${["''", ...spelled].join(", ")})`;
 }
+
+/** Ids whose hashes have the same first 32 bits. */
+export const sameHash = [812_116, 2_802_888, 3_498_211].map(
+  (n) => `00000000-0000-4000-9000-${String(n).padStart(12, "0")}`,
+) as [string, string, string];

@@ -1,4 +1,3 @@
-import { hash as hashOf } from "node:crypto";
 import { isDeepStrictEqual } from "node:util";
 import fc from "fast-check";
 import { afterAll, beforeAll, expect, test } from "vitest";
@@ -7,7 +6,7 @@ import { cursorIn } from "../../../proxy/site/client/rows.ts";
 import type { HistoricalMarket } from "../../../schemas/records.ts";
 import { directoryStorage } from "../../../snapshots/store/backends/directory.ts";
 import { verifierText } from "../../../snapshots/trust/notes/note-keys.ts";
-import { segmentEnds } from "../../helpers/archive/odd-markets.ts";
+import { sameHash, segmentEnds } from "../../helpers/archive/odd-markets.ts";
 import { type ArchiveProxy, startArchiveProxy } from "../../helpers/http/archive-proxy.ts";
 import { market, publishRecords } from "../../helpers/publish/records.ts";
 import { alter, alteredBytes } from "../../helpers/store/altered.ts";
@@ -21,19 +20,7 @@ const trust = { key: verifierText(signing.key) };
 const seed = Number(process.env.SEED ?? Date.now() % 2 ** 31);
 const runs = Number(process.env.ALTERED ?? 300);
 
-/** Two ids whose hashes begin with the same 32 bits. */
-function twins(): [string, string] {
-  const seen = new Map<string, string>();
-  for (let n = 0; ; n += 1) {
-    const id = `00000000-0000-4000-8001-${String(n).padStart(12, "0")}`;
-    const start = hashOf("sha256", id, "hex").slice(0, 8);
-    const twin = seen.get(start);
-    if (twin) return [twin, id];
-    seen.set(start, id);
-  }
-}
-
-const [present, absent] = twins();
+const [present, absent] = sameHash;
 const [perSegment, segments] = [120, 3];
 const ends = [...segmentEnds().take(segments)];
 const records = Array.from({ length: perSegment * segments }, (_, index): HistoricalMarket => {

@@ -35,7 +35,6 @@ interface FileLine {
 }
 
 interface Served extends TestProxyOptions {
-  quota?: number;
   changes?: boolean | undefined;
   signing?: Signing | undefined;
 }
@@ -53,12 +52,12 @@ const published = ({ changes = false, signing = {} }: Pick<Served, "changes" | "
   });
 
 async function served(options: Served = {}) {
-  const { quota = 100_000, changes, signing, ...others } = options;
+  const { changes, signing, ...others } = options;
   const { location: snapshotStore } = await published({ changes, signing });
   const apiUrl = new URL("https://api.example.org/");
   const proxy = await startTestProxy({ empty: true, apiUrl, snapshotStore, ...others });
   proxy.clock.now += 60_000;
-  const key = await proxy.issue({ quota });
+  const key = await proxy.issue();
   const get = proxy.as(key);
   const query = queryBy(get);
   await until("the newest version to be seen", async () => (await versionOf(`${table}/version`, get)) === 4);
@@ -235,16 +234,11 @@ describe("the address of a file", () => {
   });
 
   test("is counted to its key, a unit for every 256 KiB", async () => {
-    await using own = await served({ quota: 3 });
-    const { url } = await first(own.query);
-    const before = await own.left();
-    const { headers } = await own.proxy.get(pathOf(url));
-    expect(headers["x-ratelimit-remaining"]).toBe(String(before - 1));
-    const spent = await own.proxy.get(pathOf(url));
-    expect(errorOf(spent)).toBe("429 QUOTA_EXCEEDED");
-    expect(spent.headers["retry-after"]).toBeDefined();
-    expect(errorOf(await own.query({}))).toBe("429 QUOTA_EXCEEDED");
+    const { url } = await first();
+    const before = await all.left();
+    const { headers } = await all.proxy.get(pathOf(url));
+    expect([headers["x-ratelimit-remaining"], await all.left()]).toEqual([`${before - 1}`, before - 1]);
     const known = '"route":"/delta-sharing/files/:hash.parquet"';
-    expect(own.proxy.logged.some((line) => line.includes(known))).toBe(true);
+    expect(all.proxy.logged.some((line) => line.includes(known))).toBe(true);
   });
 });

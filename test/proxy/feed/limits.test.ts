@@ -347,7 +347,7 @@ test("a client that is not there any more is asked every half minute, and cut of
 });
 
 describe("a store whose commits change every one of many scores: more than a connection holds on its way", () => {
-  const [protocols, commits] = [100, 160];
+  const [protocols, commits] = [100, 120];
   const messages = protocols * (commits - 1) + 1;
   const price = Math.ceil((messages - 1) / feedLimits.scoresPerUnit);
   let much: FeedProxy;
@@ -443,8 +443,8 @@ describe("a store whose commits change every one of many scores: more than a con
     const before = await used(reader);
     const [changing, late] = await Promise.all([deaf(), deaf()]);
     const again = await from();
-    // Each has 15 MB to be told.
-    expect((await used(again)) - before).toBeLessThan(8 * 1024 * 1024);
+    // Each has 11 MB to be told.
+    expect((await used(again)) - before).toBeLessThan(6 * 1024 * 1024);
     // By now the buffers on the way are full.
     changing.say({ type: "subscribe", slugs: [] });
     await again.subscribe();

@@ -80,7 +80,9 @@ describe("an owner", () => {
     await start();
     const [key, second] = [await proxy.issue(), await proxy.issue()];
     const other = await proxy.issue({ owner: "other" });
-    const reader = await open(key);
+    const tries = await Promise.all(Array.from({ length: 20 }, () => open(key)));
+    expect(tries.map(({ status }) => status).sort()).toEqual([200, ...Array(19).fill(429)]);
+    const reader = tries.find(({ status }) => status === 200)!;
     await reader.until(1);
     const before = await left(second);
     for (let count = 0; count < 20; count += 1)
@@ -99,13 +101,6 @@ describe("an owner", () => {
     expect(100_000 - (await left(key))).toBeLessThan(8 + 4);
     expect((await get(key)).text.split("\n")).toHaveLength(rows + 1);
     expect((await get(key, "?outcome=never")).status).toBe(200);
-  });
-
-  test("lets one pass of twenty at once", async () => {
-    await start();
-    const key = await proxy.issue();
-    const tries = await Promise.all(Array.from({ length: 20 }, () => open(key)));
-    expect(tries.map(({ status }) => status).sort()).toEqual([200, ...Array(19).fill(429)]);
   });
 });
 

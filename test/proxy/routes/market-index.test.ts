@@ -8,7 +8,7 @@ import { sectionRootOf } from "../../../snapshots/index/index-header.ts";
 import { layout, sha256 } from "../../../snapshots/store/layout.ts";
 import { readCommit } from "../../../snapshots/store/log/commits.ts";
 import { verifierText } from "../../../snapshots/trust/notes/note-keys.ts";
-import { segmentEnds } from "../../helpers/archive/odd-markets.ts";
+import { sameHash, segmentEnds } from "../../helpers/archive/odd-markets.ts";
 import { takenUp } from "../../helpers/http/live-feed.ts";
 import { type Ask, startTestProxy, type TestProxy } from "../../helpers/http/proxy.ts";
 import { outcome, problemOf } from "../../helpers/http/proxy-client.ts";
@@ -20,19 +20,13 @@ const path = "/api/v1/markets/index";
 const [perSegment, segments] = [100, 3];
 const ends = [...segmentEnds().take(segments)];
 
-/** Ids whose hashes have the same first 32 bits. Two of them are in the archive, in different segments. */
-const sharing = [812_116, 2_802_888, 3_498_211].map((n) => idOf(n, "9000"));
+const idOf = (n: number) => `00000000-0000-4000-a000-${String(n).padStart(12, "0")}`;
 
-function idOf(n: number, group: string): string {
-  return `00000000-0000-4000-${group}-${String(n).padStart(12, "0")}`;
-}
-
-const shared = new Map(
-  [
-    [10, 0],
-    [perSegment + 20, 1],
-  ].map(([index, place]) => [index, sharing[place!]!]),
-);
+/** Two ids of the same hash are in the archive, in different segments. */
+const shared = new Map([
+  [10, sameHash[0]],
+  [perSegment + 20, sameHash[1]],
+]);
 
 /** Markets of several segments, because some ids end one. Those of the first have many words that no others have. */
 const records = Array.from({ length: perSegment * segments }, (_, index): HistoricalMarket => {
@@ -142,7 +136,7 @@ test("what must be hashed first is paid for by its work, and what nobody has cos
     return [outcome(answer), before - (await other.left(by))];
   };
   const [poor, rich] = [await other.issue({ owner: "poor", quota: 2 }), await other.issue()];
-  const absent = `/absence?id=${idOf(1, "a000")}`;
+  const absent = `/absence?id=${idOf(1)}`;
   const none = `/${"0".repeat(64)}`;
   const { segments: all } = MarketIndex.parse((await other.as(rich)(path)).json());
   expect(all.length).toBeGreaterThanOrEqual(27);
@@ -161,7 +155,7 @@ describe("absence", () => {
   /** An id that the archive does not have, whose hash is within these bounds (exclusive). */
   function idBetween(low: number, high: number): string {
     for (let n = 0; ; n += 1) {
-      const id = idOf(n, "a000");
+      const id = idOf(n);
       if (hashOfId(id) > low && hashOfId(id) < high) return id;
     }
   }
@@ -182,7 +176,7 @@ describe("absence", () => {
   });
 
   test("of an id that shares its hash with others is shown with these", async () => {
-    const [first, second, third] = sharing as [string, string, string];
+    const [first, second, third] = sameHash;
     expect(hashOfId(first)).toBe(hashOfId(third));
     await client().absent(third, { trust });
     const { others } = MarketAbsence.parse((await absence(third)).json());
