@@ -64,7 +64,7 @@ describe("the quota", () => {
     const key = await proxy.issue({ quota: 8 });
     const reader = await open(key);
     await reader.until(1);
-    while (outcome(await proxy.as(key)(archive)) === "200");
+    while (outcome(await proxy.as(key)(`${archive}?pageSize=1`)) === "200");
     expect(await reader.ending()).toBe("broken off");
     expect(reader.lines.length).toBeLessThan(rows);
     await until("the answer to break off for its quota", () => broken("QUOTA_EXCEEDED"));
@@ -99,7 +99,6 @@ describe("an owner", () => {
     );
     // Units of what was never sent were not taken.
     expect(100_000 - (await left(key))).toBeLessThan(8 + 4);
-    expect((await get(key)).text.split("\n")).toHaveLength(rows + 1);
     expect((await get(key, "?outcome=never")).status).toBe(200);
   });
 });
