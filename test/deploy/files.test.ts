@@ -1,5 +1,5 @@
 import { execFileSync, spawnSync } from "node:child_process";
-import { mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { beforeAll, describe, expect, test } from "vitest";
 import { parse } from "yaml";
@@ -158,23 +158,55 @@ describe("the configuration of nginx", () => {
   });
 });
 
-// That images and containers run, serve, and cannot write, is tried by .ci/container and .ci/compose.
-test("the container is made from tagged images, of what the lock file names, without the development's packages", () => {
+describe("the container", () => {
   // A line that ends in \\ continues on the next.
   const dockerfile = deployed("Dockerfile").replace(/^#.*\n|\\\n/gm, "");
-  const images = [...dockerfile.matchAll(/^FROM +(\S+)/gm)].map(([, image]) => image!);
-  expect(images.filter((image) => !/^scratch$|:(?!latest)[\w.-]+$/.test(image))).toEqual([]);
-  const installs = dockerfile.match(/^RUN +npm .*$/gm);
-  expect(installs).toEqual([expect.stringMatching(/^RUN npm ci --omit=dev --ignore-scripts /)]);
-  expect(dockerfile).toMatch(/^SHELL .*"pipefail"/m);
-  expect(dockerfile).not.toMatch(/^ADD /m);
-  expect(dockerfile).toMatch(/^USER [1-9]\d*:[1-9]\d*$/m);
+  /** What follows an instruction, each time, in the last stage or in another text. */
+  const of = (name: string, text = dockerfile.slice(dockerfile.lastIndexOf("\nFROM "))) =>
+    [...text.matchAll(new RegExp(`^${name} +(.*)$`, "gm"))].map(([, rest]) => rest!);
+  const copied = of("COPY", dockerfile).filter((rest) => !rest.startsWith("--from"));
+  const copies = copied.flatMap((rest) => rest.split(" ").slice(0, -1));
+
+  test("is made from tagged images, of what the lock file names, without the development's packages", () => {
+    const images = of("FROM", dockerfile).map((rest) => rest.split(" ")[0]!);
+    expect(images.filter((image) => !/^scratch$|:(?!latest)[\w.-]+$/.test(image))).toEqual([]);
+    const [install = ""] = of("RUN", dockerfile);
+    expect(install).toMatch(/^npm ci --omit=dev --ignore-scripts /);
+    expect(of("SHELL", dockerfile)).toEqual([expect.stringContaining('"pipefail"')]);
+    expect(of("ADD", dockerfile)).toEqual([]);
+  });
+
+  test("takes in what is published and what the ignore file lets through, and nothing else", () => {
+    const through = [...deployed("Dockerfile.dockerignore").matchAll(/^!(.+)$/gm)].map(([, name]) => name!);
+    expect(copies.toSorted()).toEqual(through.toSorted());
+    const known = execFileSync("git", ["ls-files", ...copies], { cwd: root, encoding: "utf8" }).split("\n");
+    const isKnown = (name: string) => known.some((file) => file === name || file.startsWith(`${name}/`));
+    expect(copies.filter((name) => !isKnown(name))).toEqual([]);
+    expect(copies).not.toContain("test");
+    expect(deployed("Dockerfile.dockerignore")).toMatch(/^\*$/m);
+  });
+
+  test("runs what npm runs, as a user that is not root, and asks itself whether it is ready", () => {
+    const [entry, command] = [of("ENTRYPOINT"), of("CMD")].map(([json]) => JSON.parse(json!) as string[]);
+    expect([...entry!, ...command!].join(" ")).toBe(`node_modules/.bin/${scripts.proxy}`);
+    expect(of("USER")).toEqual([expect.stringMatching(/^[1-9]\d*:[1-9]\d*$/)]);
+    const [health = ""] = of("HEALTHCHECK");
+    const [program, , code = ""] = JSON.parse(/CMD (\[.*\])$/.exec(health)![1]!);
+    expect([program, code]).toEqual([entry![0], expect.stringContaining("/readyz")]);
+    expect(() => new Function(code)).not.toThrow();
+    const pairs = of("ENV")[0]!.split(" ");
+    const given = Object.fromEntries(pairs.map((pair) => pair.split("=") as [string, string]));
+    expect(given.PORT).toBe(of("EXPOSE")[0]);
+    expect(readConfig({ SNAPSHOT_STORE: "store", ...given })).toMatchObject({ host: "0.0.0.0", port: 8080 });
+  });
 });
 
 interface Service {
   image: string;
-  build?: object;
+  build?: { context: string; dockerfile: string };
+  command?: string[];
   ports?: string[];
+  environment?: Record<string, string>;
   volumes?: string[];
 }
 
@@ -186,11 +218,13 @@ describe("compose.yml", () => {
   test("shuts its own containers in, and opens the ports of CDN and balancer alone", () => {
     const own = composed.filter(([, { build }]) => build);
     expect(own.map(([name]) => name)).toEqual(["proxy-1", "proxy-2", "sample", "publisher", "keys"]);
-    for (const [name, service] of own)
+    for (const [name, { build, ...service }] of own) {
       expect([name, service]).toMatchObject([
         name,
         { read_only: true, tmpfs: ["/tmp"], cap_drop: ["ALL"], security_opt: ["no-new-privileges:true"] },
       ]);
+      expect(existsSync(join(root, ".github/deploy", build!.context, build!.dockerfile))).toBe(true);
+    }
     const open = composed.filter(([, { ports }]) => ports).map(([name]) => name);
     expect(open).toEqual(["cdn", "balancer"]);
     expect(filled).not.toMatch(/privileged|docker\.sock|network_mode/);
@@ -205,5 +239,30 @@ describe("compose.yml", () => {
     const writing = { publisher: false, keys: false };
     expect(Object.fromEntries(mounts)).toEqual({ cdn: true, "proxy-1": true, "proxy-2": true, ...writing });
     expect(filled).not.toMatch(/AWS_|ROOT_PASSWORD|SECRET/);
+  });
+
+  test("configures the proxies, and runs commands that there are", () => {
+    for (const [name, { environment = {}, command = [] }] of composed) {
+      if (name.startsWith("proxy-"))
+        expect(readConfig({ HOST: "0.0.0.0", ...environment })).toMatchObject({ snapshotStore: "/store" });
+      const [script] = command.filter((word) => word.startsWith("scripts/"));
+      if (script) expect(existsSync(join(root, script)), script).toBe(true);
+    }
+    const calls = composed.map(([, { command = [] }]) => command.join(" "));
+    expect(calls).toContain("scripts/snapshot.ts publish --sources /sources/sample --store /store");
+    expect(calls).toContain("scripts/keys.ts issue --plan aegis --owner me --store /store");
+  });
+
+  test("replaces addresses in the configuration of nginx that stand there", () => {
+    const nginx = composed.filter(([, { image }]) => image.startsWith("nginx"));
+    expect(nginx).toHaveLength(2);
+    for (const [, { command = [], volumes = [] }] of nginx) {
+      const file = /^\.\/(.+):\/given\.conf:ro$/.exec(volumes[0]!)![1]!;
+      const replaced = [...command.at(-1)!.matchAll(/-e s\/([^/]+)\/([^/]+)\//g)];
+      const text = deployed(file, Object.fromEntries(replaced.map(([, from, to]) => [from!, to!])));
+      expect(text.replace(/^\s*#.*$/gm, "")).not.toMatch(/\b10\.0\.0\./);
+      for (const [, mounted] of text.matchAll(/^\s*root (\S+);$/gm))
+        expect(volumes).toContain(`store:${mounted}:ro`);
+    }
   });
 });
