@@ -292,8 +292,9 @@ describe("a key that ends", () => {
     const { records } = await readKeys(proxy.storage);
     const { id } = records.find(({ owner }) => owner === "ending")!;
     await revokeKey(proxy.storage, id, new Date(proxy.clock.now));
-    for (const listener of listeners) expect(await listener.closed).toBe(keyEnded.code);
+    // Keys are read while somebody looks.
     await until("one feed connection to be left", async () => (await connections(proxy)) === 1);
+    for (const listener of listeners) expect(await listener.closed).toBe(keyEnded.code);
     stays(stranger);
     await leave(proxy, stranger);
   });
@@ -318,6 +319,7 @@ describe("a key that ends", () => {
     hangs = true;
     await until("a poll of the keys to hang", () => asked);
     another.clock.now = expiresAt.getTime();
+    await until("the connection to be closed", () => listener.socket.readyState === WebSocket.CLOSED);
     expect(await listener.closed).toBe(keyEnded.code);
     stays(other);
   });
