@@ -3,6 +3,7 @@ import { setTimeout as pause } from "node:timers/promises";
 import { gzipSync } from "node:zlib";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { rollback } from "../../../snapshots/maintain/rollback.ts";
+import { layout } from "../../../snapshots/store/layout.ts";
 import {
   type Behaviour,
   type FaultyOrigin,
@@ -86,6 +87,7 @@ const chunked =
     if (end === "") socket.end();
   };
 
+const tooMuch = Buffer.alloc(layout.publicObject.maxBytes + 1);
 /** What an origin does, and what the client is told of it. */
 const faults: Record<string, [what: string, Behaviour][]> = {
   "502 UPSTREAM_ERROR": [
@@ -96,6 +98,7 @@ const faults: Record<string, [what: string, Behaviour][]> = {
     ["cuts the chunks off", chunked("")],
     ["sends garbage", (socket) => socket.end("garbage\r\n\r\n")],
     ["sends more", (socket, body) => respond(socket, "200 OK", [], Buffer.concat([body, body]))],
+    ["sends more than any object has", (socket) => respond(socket, "200 OK", [], tooMuch)],
     ["sends less", (socket, body) => respond(socket, "200 OK", [], body.subarray(1))],
     ["sends other bytes", (socket, body) => respond(socket, "200 OK", [], Buffer.from(body).fill(32, 1, 9))],
     ["compresses", (socket, body) => respond(socket, "200 OK", ["Content-Encoding: gzip"], gzipSync(body))],

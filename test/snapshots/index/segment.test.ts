@@ -3,7 +3,13 @@ import { describe, expect, test } from "vitest";
 import { type FilterValues, filterFields } from "../../../schemas/filters.ts";
 import { feedVersion } from "../../../schemas/versions.ts";
 import type { Page } from "../../../snapshots/format/page.ts";
-import { buildIntegerColumn, buildLabelColumn, faultIn, timeAt } from "../../../snapshots/index/columns.ts";
+import {
+  buildIntegerColumn,
+  buildLabelColumn,
+  faultIn,
+  inLabels,
+  timeAt,
+} from "../../../snapshots/index/columns.ts";
 import { encodeWords } from "../../../snapshots/index/encode-words.ts";
 import { columnsOf, type IndexRow, judgeHeader } from "../../../snapshots/index/index-header.ts";
 import { createLabelTables, parseIndexHeader } from "../../../snapshots/index/index-reader.ts";
@@ -100,6 +106,17 @@ describe("a segment", () => {
     expect(loadSegment("it", stored, createLabelTables()).residentBytes).toBeGreaterThan(
       readSections("it", stored)("runHashes", 38 * 16).length + 4 * count,
     );
+  });
+
+  test("tells the markets of a few of its labels as of many", () => {
+    const tables = createLabelTables();
+    const column = loadSegment("it", stored, tables).labels.get("category")!;
+    const rare = rows.flatMap((_, n) => (n % 15 === 7 ? n : []));
+    for (const some of [rare.slice(0, 3), rare]) {
+      const ids = new Set(some.map((n) => tables.category.find(`rare ${n}`)!));
+      const found = inLabels(column, ids)!.ordinals.flatMap((list) => [...list]);
+      expect(found.sort((a, b) => a - b)).toEqual(some);
+    }
   });
 
   test("holds no value beyond the bounds of its column", () => {
