@@ -48,7 +48,10 @@ afterEach(() => {
   forward.asked.length = 0;
 });
 
-/** Starts a forward proxy, which alone knows some hosts, with these loopback ports; it tells the host of each tunnel or connection. */
+/**
+ * Starts a forward proxy, which alone knows some hosts, with these loopback ports. It tells the host of each tunnel or
+ * connection.
+ */
 async function startForwardProxy(hosts: Record<string, number>) {
   const asked: string[] = [];
   const server = createTcpServer((socket) => {

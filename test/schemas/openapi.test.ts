@@ -99,8 +99,8 @@ describe("the API's description", () => {
     for (const { meaning } of Object.values(meanings)) expect(document.info.description).toContain(meaning);
   });
 
-  // test/schemas/openapi-examples.test.ts makes one of them, and asks for every media type; openapi-typescript 7.13.0 with openapi-fetch 0.17.0 and
-  // @hey-api/openapi-ts 0.99.0 were tried by hand, since they need the compiler of TypeScript 5.
+  // test/schemas/openapi-examples.test.ts makes one of them, and asks for every media type. openapi-typescript 7.13.0
+  // with openapi-fetch 0.17.0 and @hey-api/openapi-ts 0.99.0 were tried by hand, since they need TypeScript 5.
   describe("suits generators of clients:", () => {
     test("a schema has one type or none, and no alternatives that have no names", () => {
       const faults: string[] = [];

@@ -121,6 +121,16 @@ const faults: Record<string, [what: string, Behaviour][]> = {
 const switching = "HTTP/1.1 101 Switching\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n";
 
 describe("a faulty origin", () => {
+  test("is not asked for a batch, whose records come from the store", async () => {
+    origin.behave = (socket) => socket.resetAndDestroy();
+    const answer = await proxy.get(`${list}/batch`, {
+      method: "POST",
+      headers: { "content-type": "application/json" },
+      body: JSON.stringify({ slugs: ["aave", "aave", "../../secret", "lido-dao"] }),
+    });
+    expect([outcome(answer), answer.json().count, origin.requests]).toEqual(["200", 2, []]);
+  });
+
   test.each(Object.entries(faults))(
     "%s: a unit returned, and the next try is a new one",
     async (code, ways) => {

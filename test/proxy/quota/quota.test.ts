@@ -24,6 +24,14 @@ describe("over HTTP", () => {
   /** As an address of which each test has its own. */
   const as = (address: string) => ({ headers: { "x-forwarded-for": address } });
 
+  test("of 200 at once with 100 left exactly 100 pass", async () => {
+    const key = await proxy.issue({ quota: 100 });
+    const calls = Array.from({ length: 200 }, () => proxy.as(key)(list));
+    const outcomes = (await Promise.all(calls)).map(outcome);
+    expect(outcomes.filter((one) => one === "200")).toHaveLength(100);
+    expect(outcomes.filter((one) => one === "429 QUOTA_EXCEEDED")).toHaveLength(100);
+  });
+
   test("every metered answer tells limit, remaining and reset, in both families of headers", async () => {
     const address = as("192.0.2.2");
     const { headers } = await proxy.get(list, address);

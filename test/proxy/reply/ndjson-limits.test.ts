@@ -101,6 +101,13 @@ describe("an owner", () => {
     expect(100_000 - (await left(key))).toBeLessThan(8 + 4);
     expect((await get(key, "?outcome=never")).status).toBe(200);
   });
+
+  test("has one of twenty at once", async () => {
+    await start();
+    const key = await proxy.issue();
+    const tries = await Promise.all(Array.from({ length: 20 }, () => open(key)));
+    expect(tries.map(({ status }) => status).sort()).toEqual([200, ...Array(19).fill(429)]);
+  });
 });
 
 describe("a client that reads slowly", () => {
